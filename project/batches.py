@@ -1,0 +1,67 @@
+"""What a batch holds: the one seam between data, models and tasks.
+
+A sample is a dictionary, a batch is the same dictionary with one more dimension in front::
+
+    {"inputs": {"image": ...}, "target": ..., "index": ...}
+
+The entries of `inputs` are named as the parameters of the model's `forward`; a task calls
+`network(**batch["inputs"])`. `index` is the sample's position in its split: whatever is said about
+a sample later (a prediction, a NaN) can be traced to a file or a row by it.
+
+Letters in shape comments: B batch, C channels or classes, H height, W width, T length, F features.
+"""
+
+import inspect
+from typing import NotRequired, TypedDict
+
+from torch import Tensor, nn
+
+from project.errors import UserError
+
+INPUTS = {
+    "image": "float [B, C, H, W], normalised",
+}
+"""What an input of that name holds. A new kind of input gets its line here."""
+
+SIZES = {
+    "in_channels": "channels of an image",
+    "num_outputs": "numbers predicted per sample, such as the number of classes",
+}
+"""Numbers that the data knows and a network needs to be built.
+
+A data module states those that apply in its `sizes`; a network whose `__init__` has a parameter of
+that name is given it by the command line.
+"""
+
+
+class Batch(TypedDict):
+    """A collated batch; see the module's docstring."""
+
+    inputs: dict[str, Tensor]
+    target: NotRequired[Tensor]  # absent when predicting on data without labels
+    index: Tensor  # int64 [B]
+
+
+def batch_size(batch: Batch) -> int:
+    """Number of samples in a batch, whatever its inputs are."""
+    return batch["index"].shape[0]
+
+
+def check_inputs(network: nn.Module, batch: Batch) -> None:
+    """Compare the batch's inputs with the parameters of the network's `forward`.
+
+    Raises:
+        UserError: The network wants an input that the data does not have, or the other way round.
+    """
+    parameters = inspect.signature(network.forward).parameters.values()
+    accepted = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    required = {p.name for p in parameters if p.default is p.empty and p.name in accepted}
+    given = set(batch["inputs"])
+    takes_all = len(accepted) < len(parameters)
+    if required <= given and (takes_all or given <= set(accepted)):
+        return
+    raise UserError(
+        f"The network {type(network).__name__} takes the inputs {accepted}, but the data gives "
+        f"{sorted(given)}. Choose a network for this kind of data (--model.network), or data for "
+        f"this network (--data)."
+    )

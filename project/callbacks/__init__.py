@@ -1,0 +1,10 @@
+"""Habits of a run, one file each. The command line adds all of them to every run."""
+
+from project.callbacks.checkpointing import Checkpoint
+from project.callbacks.history import History
+from project.callbacks.pictures import Pictures
+from project.callbacks.predictions import Predictions
+from project.callbacks.progress import Progress
+from project.callbacks.record import Record
+
+__all__ = ["Checkpoint", "History", "Pictures", "Predictions", "Progress", "Record"]

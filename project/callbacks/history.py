@@ -1,0 +1,109 @@
+"""`metrics.csv`: one row per epoch."""
+
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch import callbacks
+from torch.optim import Optimizer
+
+from project.checkpoints import replacing
+
+FIRST_COLUMNS = ("epoch", "step", "train_loss", "val_loss")
+
+
+class History(callbacks.Checkpoint):
+    """Appends a row of metrics and learning rates after every epoch.
+
+    On a resume, rows of epochs that the checkpoint does not know are cut off and written anew; none
+    is lost or doubled. (It derives from Lightning's `Checkpoint` because only such callbacks run
+    after the module has logged its epoch metrics.)
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._columns: list[str] = []
+        self._epochs_done = 0
+        self._lrs: dict[str, float] = {}
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self.path = Path(trainer.default_root_dir) / "metrics.csv"
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.rows = [row for row in read_history(self.path) if row["epoch"] < self._epochs_done]
+        self._columns = list(self.rows[0]) if self.rows else []
+        self._rewrite(trainer)
+
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
+    ) -> None:
+        # the rates of the epoch's last step; after it the schedule has already moved on
+        groups = optimizer.param_groups
+        self._lrs = {
+            "lr" if number == 0 else f"lr_{group.get('name', number)}": group["lr"]
+            for number, group in enumerate(groups)
+            if number == 0 or group["lr"] != groups[0]["lr"]
+        }
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        metrics = {k: v.item() for k, v in trainer.callback_metrics.items() if v.numel() == 1}
+        row = {"epoch": trainer.current_epoch, "step": trainer.global_step, **metrics, **self._lrs}
+        row = {name: row[name] for name in sorted(row, key=_column_order)}
+        self.rows.append(row)
+        self._epochs_done = trainer.current_epoch + 1
+        if trainer.loggers:
+            for logger in trainer.loggers:
+                logger.log_metrics(self._lrs, step=trainer.global_step)
+        if not trainer.is_global_zero or trainer.fast_dev_run:
+            return
+        if set(row) <= set(self._columns):
+            self._append(row)
+        else:
+            self._columns = sorted({*self._columns, *row}, key=_column_order)
+            self._rewrite(trainer)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epochs_done": self._epochs_done}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._epochs_done = state_dict["epochs_done"]
+
+    def _append(self, row: dict[str, Any]) -> None:
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, self._columns, lineterminator="\n").writerow(row)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _rewrite(self, trainer: L.Trainer) -> None:
+        if not trainer.is_global_zero or trainer.fast_dev_run or not self._columns:
+            return
+        with replacing(self.path) as temporary, temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self._columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """Rows of a `metrics.csv`, with numbers for text; empty when there is none.
+
+    A last line that was cut off in the middle of writing is left out.
+    """
+    if not path.is_file():
+        return []
+    whole = [line for line in path.read_text("utf-8").splitlines(keepends=True) if line[-1] == "\n"]
+    rows = csv.DictReader(whole)
+    return [{name: _number(text) for name, text in row.items()} for row in rows]
+
+
+def _number(text: str | None) -> float | int | None:
+    if not text:
+        return None
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _column_order(name: str) -> tuple[int, str]:
+    if name in FIRST_COLUMNS:
+        return FIRST_COLUMNS.index(name), name
+    return (100 if name.startswith("lr") else 50), name

@@ -1,0 +1,54 @@
+"""`predict` writes a table."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import Callback
+
+from project.data import DataModule
+
+
+class Predictions(Callback):
+    """Writes `predictions.csv`: the sample, and the columns the task decodes, in input order.
+
+    Rows are written batch by batch, so that memory stays flat.
+
+    Args:
+        path: The file to write; by default `predictions.csv` in the run's directory.
+    """
+
+    def __init__(self, path: str | None = None) -> None:
+        self.path = path
+        self.written: Path | None = None
+
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.written = Path(self.path or Path(trainer.default_root_dir) / "predictions.csv")
+        self.written.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.written.open("w", newline="", encoding="utf-8")
+        self._writer: Any = None
+        datamodule = getattr(trainer, "datamodule", None)
+        self._names = datamodule.names("test") if isinstance(datamodule, DataModule) else None
+
+    def on_predict_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        index = outputs["index"].tolist()
+        columns = {name: column for name, column in outputs.items() if name != "index"}
+        if self._writer is None:
+            self._writer = csv.DictWriter(self._file, ["sample", *columns], lineterminator="\n")
+            self._writer.writeheader()
+        for row, number in enumerate(index):
+            sample = self._names[number] if self._names else number
+            values = {name: column[row] for name, column in columns.items()}
+            self._writer.writerow({"sample": sample, **values})
+
+    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._file.close()

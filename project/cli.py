@@ -1,0 +1,132 @@
+"""The command line: a function of its arguments.
+
+What needs no torch (help, mistakes in a path or a verb, listing runs) is answered before torch is
+imported, which takes seconds.
+"""
+
+import sys
+from pathlib import Path
+
+from project.errors import UserError, suggestion
+from project.runs import project_root
+
+LIGHTNING_VERBS = {
+    "fit": "train, then test the best checkpoint",
+    "validate": "metrics of a checkpoint on the validation split",
+    "test": "metrics of a checkpoint on the test split",
+    "predict": "a table of predictions",
+    "export": "a trained model as files that run without this project",
+}
+OTHER_VERBS = {
+    "runs": "list the runs, or show what differs between two",
+}
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        args: Arguments as typed after `python -m project`; None takes the process' own.
+
+    Returns:
+        The exit code: 0 done, 2 something the user can put right, said on standard error.
+    """
+    try:
+        _dispatch(list(sys.argv[1:] if args is None else args))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _dispatch(args: list[str]) -> None:
+    from project import __version__, help
+
+    verb = args[0] if args else "--help"
+    if verb in ("-h", "--help", "help"):
+        print(help.overview())
+    elif verb == "--version":
+        print(__version__)
+    elif verb not in {**LIGHTNING_VERBS, **OTHER_VERBS}:
+        allowed = [*LIGHTNING_VERBS, *OTHER_VERBS]
+        raise UserError(f"There is no command {verb!r}.{suggestion(verb, allowed)}")
+    elif {"-h", "--help"} & set(args[1:]):
+        print(help.of_verb(verb))
+    elif verb == "runs":
+        from project import compare
+
+        print(compare.report(args[1:]))
+    else:
+        arguments = Arguments(args)
+        from project.commands import run
+
+        run(arguments)
+
+
+class Arguments:
+    """A command taken apart: what must be known before it is parsed.
+
+    Args:
+        args: Verb and options as typed.
+
+    Raises:
+        UserError: A config file does not exist.
+    """
+
+    def __init__(self, args: list[str]) -> None:
+        self.typed = args
+        self.verb = args[0]
+        self.configs: list[Path] = []
+        self.resume: str | None = None
+        self.options: list[str] = []  # all the rest, to come after the configs
+        rest = args[1:]
+        while rest:
+            option, equals, value = rest.pop(0).partition("=")
+            if option in ("--config", "-c"):
+                if not equals:
+                    value = _value(option, rest)
+                self.configs.append(find_config(value))
+            elif option == "--resume":
+                follows = bool(rest) and not rest[0].startswith("-")
+                self.resume = value if equals else rest.pop(0) if follows else "latest"
+            else:
+                self.options.append(option + equals + value)
+        if self.resume and self.verb != "fit":
+            raise UserError(f"--resume goes with fit, not with {self.verb}.")
+
+    def option(self, name: str) -> str | None:
+        """The value typed for an option, such as `--ckpt_path`; the last one if several."""
+        found = None
+        for position, word in enumerate(self.options):
+            if word == name and position + 1 < len(self.options):
+                found = self.options[position + 1]
+            elif word.startswith(name + "="):
+                found = word.partition("=")[2]
+        return found
+
+
+def _value(option: str, rest: list[str]) -> str:
+    if not rest:
+        raise UserError(f"{option} needs a value, such as {option} configs/digits.yaml.")
+    return rest.pop(0)
+
+
+def find_config(name: str) -> Path:
+    """An existing config file: from the working directory, else from the project's root.
+
+    Raises:
+        UserError: It is in neither.
+    """
+    given = Path(name).expanduser()
+    tried = list(dict.fromkeys(path.resolve() for path in (given, project_root() / given)))
+    for path in tried:
+        if path.is_file():
+            return path
+    configs = [
+        str(path.relative_to(project_root()))
+        for path in (project_root() / "configs").rglob("*.yaml")
+    ]
+    raise UserError(
+        f"There is no config file {name!r}; tried {', '.join(map(str, tried))}."
+        + suggestion(name, configs)
+    )

@@ -1,0 +1,394 @@
+"""The verbs that need torch: Lightning's command line with its traps absorbed."""
+
+import logging
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import yaml
+from jsonargparse import ArgumentError, Namespace
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
+
+import project.data
+import project.models
+import project.tasks  # noqa: F401 - makes short class names known to the parser
+from project import runs
+from project.batches import SIZES
+from project.callbacks import Checkpoint, History, Pictures, Predictions, Progress, Record
+from project.checkpoints import read_checkpoint, refuse_unknown_classes
+from project.cli import Arguments
+from project.data import DataModule
+from project.errors import UserError
+from project.tasks import Task
+from project.trainer import Trainer
+
+
+@dataclass
+class RunSettings:
+    """Where the run's directory is made: `<root>/<experiment>/<name>`.
+
+    Args:
+        root: Where all runs lie; relative to the project's root.
+        experiment: The directory in between; by default the name of the first config file.
+        name: The run's own name; by default the time and four random letters.
+        test_after_fit: Test the best checkpoint when training ends.
+    """
+
+    root: str = "runs"
+    experiment: str | None = None
+    name: str | None = None
+    test_after_fit: bool = True
+
+
+def run(arguments: Arguments) -> "CommandLine":
+    """Parse a command and carry it out.
+
+    Raises:
+        UserError: Something in the command, a config or the data can be put right by the user.
+    """
+    with _quiet(), tempfile.TemporaryDirectory() as scratch:
+        start = Start(arguments)
+        try:
+            return CommandLine(start, start.parsed_arguments(Path(scratch)))
+        except ArgumentError as error:
+            raise UserError(str(error)) from None
+
+
+class Start:
+    """What a command starts from: a checkpoint, the run it belongs to, their config.
+
+    Args:
+        arguments: The command.
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+        self.root = runs.rooted(arguments.option("--run.root") or "runs")
+        self.run: runs.Run | None = None
+        self.checkpoint: Path | None = None
+        self._locate()
+        self.config: dict[str, Any] = {}
+        if self.checkpoint is not None:
+            self.config = read_checkpoint(self.checkpoint).get("config", {})
+            refuse_unknown_classes(self.config)
+        if not self.config and not arguments.configs and not arguments.option("--model"):
+            raise UserError(
+                f"{arguments.verb} needs to know what to work on: --config configs/digits.yaml, or "
+                "--ckpt_path with a checkpoint of a run."
+            )
+
+    @property
+    def experiment(self) -> str | None:
+        """What the command calls the experiment, if it does."""
+        typed = self.arguments.option("--run.experiment")
+        if typed or not self.arguments.configs:
+            return typed
+        first = yaml.safe_load(self.arguments.configs[0].read_text("utf-8")) or {}
+        named = (first.get("run") or {}).get("experiment") if isinstance(first, dict) else None
+        return named or self.arguments.configs[0].stem
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the run goes on in its own directory."""
+        return self.arguments.resume is not None
+
+    def _locate(self) -> None:
+        """Find the checkpoint, and the run it belongs to."""
+        verb, given = self.arguments.verb, self.arguments.option("--ckpt_path")
+        if self.arguments.resume is not None:
+            self.run = runs.find(self.root, self.arguments.resume, self.experiment)
+            self.checkpoint = self.run.checkpoint("last")
+            if not self.checkpoint.is_file():
+                raise UserError(
+                    f"The run {self.run.path} has no checkpoint to go on from: it ended before its "
+                    "first one. Start it again with fit."
+                )
+        elif given not in (None, "best", "last"):
+            self.checkpoint = self._checkpoint_at(given)
+            self.run = runs.of_checkpoint(self.checkpoint)
+        elif given or verb != "fit":
+            which = given or "best"
+            candidates = runs.runs_in(self.root, self.experiment)
+            usable = [run for run in candidates if run.checkpoint(which).is_file()]
+            if not usable:
+                raise UserError(
+                    f"{verb} needs a trained model, and no run in "
+                    f"{self.root / (self.experiment or '')} has a {which} checkpoint. Train one "
+                    "with fit first, or give --ckpt_path a file."
+                )
+            self.run = usable[-1]
+            self.checkpoint = self.run.checkpoint(which)
+
+    def _checkpoint_at(self, given: str) -> Path:
+        """A checkpoint file, or the right one of a run's directory."""
+        which = "last" if self.arguments.verb == "fit" else "best"
+        tried = [Path(given).expanduser().resolve(), runs.rooted(given)]
+        for path in tried:
+            if path.is_dir():
+                path = runs.Run(path).checkpoint(which)  # noqa: PLW2901
+            if path.is_file():
+                return path
+        raise UserError(f"There is no checkpoint {given!r}; tried {', '.join(map(str, tried))}.")
+
+    def parsed_arguments(self, scratch: Path) -> list[str]:
+        """The arguments in the order in which they win: what is typed beats everything.
+
+        For training, the config files beat what the checkpoint was made with. For all else the
+        network must be the one that was trained, so the checkpoint's beats the files'.
+        """
+        verb = self.arguments.verb
+        parts: dict[str, dict[str, Any]] = {"before": {}, "after": {}}
+        if self.resumes:
+            parts["before"] = {k: v for k, v in self.config.items() if k != "run"}
+        elif self.config:
+            parts["before"] = {"data": self.config["data"]}
+            parts["before" if verb == "fit" else "after"]["model"] = self.config["model"]
+        files = {}
+        for name, part in parts.items():
+            files[name] = scratch / f"{name}.yaml"
+            files[name].write_text(yaml.safe_dump(part), encoding="utf-8")
+        configs = [files["before"], *self.arguments.configs, files["after"]]
+        options = list(self.arguments.options)
+        if self.checkpoint is not None:
+            options = _without(options, "--ckpt_path")
+            options += ["--ckpt_path", str(self.checkpoint)]
+        return [verb, *(word for path in configs for word in ("--config", str(path))), *options]
+
+
+def _without(options: list[str], name: str) -> list[str]:
+    kept: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word == name:
+            next(words, None)
+        elif not word.startswith(name + "="):
+            kept.append(word)
+    return kept
+
+
+class CommandLine(LightningCLI):
+    """Lightning's command line, for this project.
+
+    Args:
+        start: What the command starts from.
+        args: Arguments to parse.
+    """
+
+    def __init__(self, start: Start, args: list[str]) -> None:
+        self.start = start
+        self.began = time.monotonic()
+        super().__init__(
+            Task,
+            DataModule,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            trainer_class=Trainer,
+            trainer_defaults={"enable_model_summary": False},
+            seed_everything_default=0,
+            save_config_callback=None,  # Record does that, and lets a second command pass
+            auto_configure_optimizers=False,  # the task makes them, so that hyperparameters have them
+            args=args,
+        )
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        return super().init_parser(**{"exit_on_error": False, **kwargs})
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        self.config = parser.parse_args(args)
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_lightning_class_args(Checkpoint, "checkpoint")
+        parser.add_lightning_class_args(Progress, "progress")
+        parser.add_lightning_class_args(Predictions, "predictions")
+        parser.add_class_arguments(RunSettings, "run")
+        parser.link_arguments(
+            "data.class_names", "model.init_args.class_names", apply_on="instantiate"
+        )
+        for name in SIZES:
+            parser.link_arguments(
+                "data",
+                f"model.init_args.network.init_args.{name}",
+                compute_fn=partial(_size, name),
+                apply_on="instantiate",
+            )
+
+    def _parse_ckpt_path(self) -> None:
+        """Nothing: `Start` has put the checkpoint's values where they belong."""
+
+    def _set_seed(self) -> None:
+        if self._get(self.config, "seed_everything") is True:
+            self.config[self.subcommand]["seed_everything"] = int.from_bytes(os.urandom(4), "big")
+        super()._set_seed()
+
+    @property
+    def plain_config(self) -> dict[str, Any]:
+        """The whole config as plain values, without what only this verb takes."""
+        parser = self._parser(self.subcommand)
+        config = yaml.safe_load(parser.dump(self.config[self.subcommand], skip_none=False))
+        own = {*self._subcommand_method_arguments[self.subcommand], "config"}
+        return {key: value for key, value in config.items() if key not in own}
+
+    def before_instantiate_classes(self) -> None:
+        settings: Namespace = self._get(self.config, "run")
+        trainer: Namespace = self._get(self.config, "trainer")
+        self.settings = settings
+        if trainer.fast_dev_run:
+            self.run = runs.Run(Path(tempfile.mkdtemp(prefix="fast_dev_run_")))
+            return
+        if self.subcommand == "fit" and not self.start.resumes or self.start.run is None:
+            experiment = settings.experiment or self.start.experiment or "default"
+            settings.experiment = experiment
+            self.run = runs.create(runs.rooted(settings.root), experiment, settings.name)
+        else:
+            self.run = self.start.run
+        if self.subcommand == "fit" or self.start.run is None:
+            seed = self._get(self.config, "seed_everything")
+            runs.record_environment(self.run, self.start.arguments.typed, seed)
+
+    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
+        from project.checkpoints import AtomicCheckpointIO
+
+        trainer = self._get(self.config_init, "trainer")
+        plugins = trainer.get("plugins") or []
+        plugins = plugins if isinstance(plugins, list) else [plugins]
+        kwargs["plugins"] = [*plugins, AtomicCheckpointIO()]
+        kwargs["default_root_dir"] = str(self.run.path)
+        if trainer.get("logger") in (None, True):
+            kwargs["logger"] = TensorBoardLogger(
+                self.run.path, name="", version="", default_hp_metric=False
+            )
+        record = Record(self.plain_config, "config.yaml" if self.subcommand == "fit" else None)
+        callbacks = trainer.get("callbacks") or []
+        callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
+        kwargs["callbacks"] = [*callbacks, record, History(), Pictures()]
+        return super().instantiate_trainer(**kwargs)
+
+    def before_fit(self) -> None:
+        if self.start.resumes:
+            self._refuse_finished()
+        parameters = sum(p.numel() for p in self.model.parameters())
+        _say(
+            f"{self.run.experiment}: {type(self.model).__name__}, "
+            f"{type(self.model.network).__name__} with {parameters:,} parameters, "
+            f"{type(self.datamodule).__name__}; "
+            f"{self.trainer.accelerator.name()}, {self.trainer.precision}, "
+            f"seed {self._get(self.config, 'seed_everything')}"
+        )
+        _say(f"run {self.run.shown()}")
+
+    def after_fit(self) -> None:
+        seconds = time.monotonic() - self.began
+        checkpoint = self.trainer.checkpoint_callback
+        results: dict[str, Any] = {}
+        if self.trainer.fast_dev_run:
+            _say("fast_dev_run: one batch of each split went through; nothing was written")
+            return
+        best = checkpoint.best_model_path
+        fitted = {
+            "epochs": self.trainer.current_epoch,
+            "steps": self.trainer.global_step,
+            "seconds": round(seconds, 1),
+            "best_epoch": checkpoint.best_epoch,
+            f"best_{checkpoint.monitor}": checkpoint.best_value,
+        }
+        self.run.add_metrics("fit", fitted)
+        if best and self.settings.test_after_fit:
+            self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best, verbose=False)
+            results = self._results()
+            self.run.add_metrics("test", results)
+        self._summarize(fitted, results)
+
+    def validate(self, **kwargs: Any) -> None:
+        self._evaluate("validate", **kwargs)
+
+    def test(self, **kwargs: Any) -> None:
+        self._evaluate("test", **kwargs)
+
+    def predict(self, **kwargs: Any) -> None:
+        self.trainer.predict(**{**kwargs, "return_predictions": False})
+        written = next(c for c in self.trainer.callbacks if isinstance(c, Predictions)).written
+        _say(f"checkpoint   {self.start.checkpoint}")
+        _say(f"predictions  {written}")
+
+    def _evaluate(self, verb: str, **kwargs: Any) -> None:
+        getattr(self.trainer, verb)(**{**kwargs, "verbose": False})
+        results = self._results()
+        self.run.add_metrics(verb, {"checkpoint": str(self.start.checkpoint), **results})
+        _say(f"checkpoint  {self.start.checkpoint}")
+        _say(f"{verb:10}  {_listed(results)}")
+
+    def _results(self) -> dict[str, float]:
+        return {name: float(value) for name, value in self.trainer.callback_metrics.items()}
+
+    def _refuse_finished(self) -> None:
+        state = read_checkpoint(self.start.checkpoint)
+        done, wanted = state["epoch"] + 1, self.trainer.max_epochs
+        if wanted is not None and 0 <= wanted <= done:
+            raise UserError(
+                f"The run {self.run.shown()} is finished: epoch {done} of {wanted}. Raise "
+                "--trainer.max_epochs to train on."
+            )
+
+    def _summarize(self, fitted: dict[str, Any], results: dict[str, float]) -> None:
+        path = self.run.shown()
+        _say("")
+        _say(f"trained {fitted['epochs']} epochs in {fitted['seconds']:.0f} s; best epoch "
+             f"{fitted['best_epoch']}")  # fmt: skip
+        if results:
+            _say(f"test (best checkpoint)  {_listed(results)}")
+        _say(f"run   {path}")
+        _say("next")
+        for what, command in {
+            "test again": f"python -m project test --ckpt_path {path}",
+            "look": f"tensorboard --logdir {path}",
+            "export": f"python -m project export --ckpt_path {path}",
+            "train on": f"python -m project fit --resume {path} "
+            f"--trainer.max_epochs {2 * max(1, fitted['epochs'])}",
+        }.items():
+            _say(f"  {what:10}  {command}")
+
+
+def _size(name: str, data: DataModule) -> int:
+    """The number a network asks for by the name of its parameter."""
+    if name not in data.sizes:
+        raise UserError(
+            f"The network asks for {name} ({SIZES[name]}), which {type(data).__name__} does not "
+            f"have; it has {sorted(data.sizes)}. Choose another --model.network."
+        )
+    return data.sizes[name]
+
+
+def _listed(values: dict[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the frameworks' advertisements and known noise off the screen."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*does not have many workers.*")
+        warnings.filterwarnings("ignore", ".*exists and is not empty.*")
+        warnings.filterwarnings("ignore", ".*The number of training batches.*")
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

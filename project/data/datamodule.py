@@ -1,0 +1,138 @@
+"""What all data modules share: loaders, seeding, position, and what the checkpoint must know."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import lightning as L
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from project.data.collate import stack
+from project.data.loader import EpochBatches, Loader, ResumableLoader, Seeded
+from project.errors import UserError
+
+SPLITS = ("train", "val", "test")
+
+
+class DataModule(L.LightningDataModule):
+    """Loaders for up to three splits.
+
+    A subclass reads its data in `load` and states `class_names` and `sizes` when it is made (the
+    network is built from them, before anything is loaded).
+
+    Args:
+        batch_size: Samples per batch and process.
+        loader: How batches are loaded.
+    """
+
+    collate: ClassVar[Callable[[list[dict[str, Any]]], dict[str, Any]]] = staticmethod(stack)
+    """Turns a list of samples into a batch; a subclass whose samples differ in size pads here."""
+
+    class_names: list[str]
+    """What the numbers 0, 1, … of a class target mean."""
+
+    sizes: dict[str, int]
+    """The numbers of `project.batches.SIZES` that apply to this data."""
+
+    def __init__(self, batch_size: int, loader: Loader) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise UserError(f"data.batch_size is {batch_size}; it must be 1 or more.")
+        self.batch_size = batch_size
+        self.loader = loader
+        self.seed = torch.initial_seed()  # the run's: the command line has seeded by now
+        self.datasets: dict[str, Dataset] = {}
+
+    @abstractmethod
+    def load(self) -> dict[str, Dataset]:
+        """Read the data: map-style data sets of samples, under the names of `SPLITS`."""
+
+    def names(self, split: str) -> list[str] | None:
+        """What the samples of a split are called (their files, their rows), by index, if known."""
+        return None
+
+    def description(self) -> dict[str, Any]:
+        """Plain values that whoever uses a trained model needs; kept in the checkpoint."""
+        return {"class_names": list(self.class_names), "sizes": dict(self.sizes)}
+
+    def setup(self, stage: str) -> None:
+        if not self.datasets:
+            self.datasets = self.load()
+
+    def train_dataloader(self) -> ResumableLoader:
+        dataset = self._dataset("train")
+        trainer = self.trainer
+        batches = EpochBatches(
+            len(dataset),  # type: ignore[arg-type]
+            self.batch_size,
+            # over-fitting a few batches means the same ones in every epoch
+            shuffle=self.loader.shuffle and not (trainer and trainer.overfit_batches),
+            drop_last=self.loader.drop_last,
+            seed=self.seed,
+            rank=trainer.global_rank if trainer else 0,
+            world_size=trainer.world_size if trainer else 1,
+        )
+        if len(batches) == 0:
+            raise UserError(
+                f"The training split gives no batch: {batches.num_samples} samples are fewer than "
+                f"one batch of data.batch_size={self.batch_size}, and data.loader.drop_last drops "
+                "it. Lower the batch size or set --data.loader.drop_last false."
+            )
+        return ResumableLoader(
+            Seeded(dataset, self.seed),
+            batch_sampler=batches,
+            collate_fn=self.collate,
+            **self._settings(),
+        )
+
+    def val_dataloader(self) -> DataLoader | list:
+        if "val" not in self.datasets:
+            return []
+        return self._evaluation_loader("val")
+
+    def test_dataloader(self) -> DataLoader:
+        return self._evaluation_loader("test")
+
+    def predict_dataloader(self) -> DataLoader:
+        return self._evaluation_loader("test")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "description": self.description()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        known, now = state_dict["description"].get("class_names"), list(self.class_names)
+        if known is not None and known != now:
+            raise UserError(
+                f"The checkpoint was trained on the classes {known}, this data has {now}. Use the "
+                "data it was trained on, or start a new run."
+            )
+        if state_dict["seed"] != self.seed:
+            warnings.warn(
+                f"The run goes on with the seed it was started with, {state_dict['seed']}; "
+                f"{self.seed} is not used for the order of the data.",
+                stacklevel=2,
+            )
+        self.seed = state_dict["seed"]
+
+    def _dataset(self, split: str) -> Dataset:
+        if split not in self.datasets:
+            raise UserError(
+                f"{type(self).__name__} has no {split!r} split, only {sorted(self.datasets)}."
+            )
+        return self.datasets[split]
+
+    def _evaluation_loader(self, split: str) -> DataLoader:
+        return DataLoader(
+            Seeded(self._dataset(split), self.seed),
+            batch_size=self.batch_size,
+            shuffle=False,
+            drop_last=False,
+            collate_fn=self.collate,
+            **self._settings(),
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        trainer = self.trainer
+        return self.loader.settings(trainer.num_devices if trainer else 1)

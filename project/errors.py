@@ -1,0 +1,26 @@
+"""Mistakes a user can make and mend, as opposed to bugs."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Something the user can put right.
+
+    The message says what is wrong with which name and value, what is allowed and what to do. The
+    command line prints it without a traceback.
+    """
+
+
+def suggestion(word: str, allowed: Iterable[str]) -> str:
+    """The end of an error message: the nearest allowed word, then all of them.
+
+    Args:
+        word: What the user wrote.
+        allowed: What would have been accepted.
+    """
+    names = sorted(set(allowed))
+    by_lower_case = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.5)
+    guess = f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""
+    return f"{guess} Allowed: {', '.join(names) or 'nothing'}."

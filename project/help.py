@@ -1,0 +1,2 @@
+def overview(): return "todo"
+def of_verb(v): return "todo"

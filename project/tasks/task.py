@@ -1,0 +1,185 @@
+"""What all problems share: the steps, the metrics' life, the optimizer, the seeds."""
+
+from abc import abstractmethod
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.cli import OptimizerCallable
+from lightning.pytorch.utilities import rank_zero_info
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.aggregation import MeanMetric
+
+from project.batches import Batch, batch_size, check_inputs
+from project.optim import Schedule, Scheduler, parameter_groups
+from project.randomness import combine, seed_all
+
+
+class Task(L.LightningModule):
+    """A problem: a network, its loss, its metrics.
+
+    A subclass computes the loss and the predictions of a batch in `loss_and_predictions` and puts
+    predictions into a table in `decode`; the steps, logging and optimization are here. Logged are
+    `train_loss`, `val_loss`, `test_loss` and each metric under `val_` and `test_`, once per epoch.
+
+    Args:
+        network: Takes a batch's inputs by name.
+        metrics: Fed with (predictions, target) in validation and test; those with more than one
+            number are not logged but drawn.
+        optimizer: Makes an optimizer of parameter groups.
+        schedule: How the learning rate changes over the run; None keeps it.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        metrics: MetricCollection,
+        *,
+        optimizer: OptimizerCallable,
+        schedule: Schedule | None,
+    ) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+        for name in [n for n, value in self.hparams.items() if not _is_plain(value)]:
+            # made in Python, not from a config: a module there could not be loaded safely
+            del self.hparams[name], self._hparams_initial[name]
+        self.network = network
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.train_loss = MeanMetric()
+        self.train_loss.persistent(True)  # a run resumed in mid-epoch knows the epoch's first part
+        self.val_loss, self.test_loss = MeanMetric(), MeanMetric()
+        self.val_metrics = metrics.clone(prefix="val_")
+        self.test_metrics = metrics.clone(prefix="test_")
+        self.tables: dict[str, Tensor] = {}
+        self.seed = torch.initial_seed()
+        self._optimizer_settings: list[dict[str, Any]] = []
+        self._inputs_checked = False
+
+    @abstractmethod
+    def loss_and_predictions(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The mean loss over the batch's samples, and predictions as the metrics take them."""
+
+    @abstractmethod
+    def decode(self, outputs: Tensor) -> dict[str, list[Any]]:
+        """Columns of the prediction table from the network's outputs, one entry per sample."""
+
+    def figures(self, stage: str) -> dict[str, Figure]:
+        """Pictures of the last evaluation, by name; drawn from `tables`."""
+        return {}
+
+    def metric(self, name: str) -> Metric | None:
+        """The metric logged under a name such as `val_accuracy`; None for a loss.
+
+        Raises:
+            KeyError: Nothing of that name is logged.
+        """
+        logged: dict[str, Metric] = {**self.val_metrics, **self.test_metrics}
+        return {**logged, "train_loss": None, "val_loss": None, "test_loss": None}[name]
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        return self.network(**inputs)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        loss, _ = self._checked(batch)
+        self.train_loss.update(loss.detach(), batch_size(batch))
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self._evaluate(batch, self.val_loss, self.val_metrics)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        self._evaluate(batch, self.test_loss, self.test_metrics)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
+        check_inputs(self.network, batch)
+        return {"index": batch["index"], **self.decode(self(**batch["inputs"]))}
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        seed_all(combine(self.seed, self.current_epoch, batch_idx, self.global_rank))
+
+    def on_train_epoch_end(self) -> None:
+        self._log("train_loss", self.train_loss)
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_evaluation("val", self.val_loss, self.val_metrics)
+
+    def on_test_epoch_end(self) -> None:
+        self._log_evaluation("test", self.test_loss, self.test_metrics)
+
+    def configure_optimizers(self) -> Any:
+        optimizer = self.optimizer(parameter_groups(self.network))
+        self._optimizer_settings = [_settings(group) for group in optimizer.param_groups]
+        if self.schedule is None:
+            return optimizer
+        scheduler = Scheduler(optimizer, self.schedule)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def on_train_start(self) -> None:
+        optimizer = self.optimizers(use_pl_optimizer=False)
+        self._apply_settings(optimizer)
+        scheduler = self.lr_schedulers()
+        if isinstance(scheduler, Scheduler):
+            base_lrs = [settings["lr"] for settings in self._optimizer_settings]
+            scheduler.start(self.trainer.estimated_stepping_batches, base_lrs)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["seed"] = self.seed
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.seed = checkpoint.get("seed", self.seed)
+
+    def _checked(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        if not self._inputs_checked:
+            check_inputs(self.network, batch)
+            self._inputs_checked = True
+        return self.loss_and_predictions(batch)
+
+    def _evaluate(self, batch: Batch, loss_metric: MeanMetric, metrics: MetricCollection) -> None:
+        loss, predictions = self._checked(batch)
+        loss_metric.update(loss, batch_size(batch))
+        metrics.update(predictions, batch["target"])
+
+    def _log_evaluation(self, stage: str, loss: MeanMetric, metrics: MetricCollection) -> None:
+        self._log(f"{stage}_loss", loss)
+        for name, value in metrics.compute().items():
+            if value.numel() == 1:
+                self.log(name, value, prog_bar=True)
+            else:
+                self.tables[name] = value.cpu()
+        metrics.reset()
+
+    def _log(self, name: str, metric: MeanMetric) -> None:
+        self.log(name, metric.compute(), prog_bar=True)
+        metric.reset()
+
+    def _apply_settings(self, optimizer: Optimizer) -> None:
+        """What the config says beats what a resumed optimizer's state brought with it."""
+        groups = zip(optimizer.param_groups, self._optimizer_settings, strict=True)
+        for number, (group, settings) in enumerate(groups):
+            before = {**_settings(group), "lr": group.get("initial_lr", group["lr"])}
+            changed = {k: v for k, v in settings.items() if before.get(k) != v}
+            for name, value in changed.items():
+                rank_zero_info(f"optimizer group {number}: {name} {before.get(name)} → {value}")
+            group.update(changed)
+            if "initial_lr" in group:
+                group["initial_lr"] = settings["lr"]
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in group.items() if k not in ("params", "initial_lr")}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be read back with `weights_only=True` and means the same everywhere."""
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(v) for v in value)
+    return value is None or type(value) in (str, int, float, bool)
