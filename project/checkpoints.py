@@ -1,6 +1,7 @@
 """Reading and writing checkpoints: whole or not at all, and never running anything."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,11 @@ def refuse_unknown_classes(value: Any, key: str = "") -> None:
         for inner in value:
             refuse_unknown_classes(inner, key)
     elif key in ("class_path", "_class_path"):
-        package = str(value).partition(".")[0]
-        if package not in ("project", "torch", "torchvision", "torchmetrics", "lightning"):
+        module, _, _ = str(value).rpartition(".")
+        package = module.partition(".")[0]
+        known = ("project", "torch", "torchvision", "torchmetrics", "lightning")
+        if package not in known and module not in sys.modules:
             raise UserError(
-                f"The checkpoint asks for the class {value!r}, from outside this project. Import "
-                "and build that class yourself if you trust the file."
+                f"The checkpoint asks for the class {value!r}, from outside this project. If you "
+                f"trust the file, import {module} first."
             )

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import yaml
 from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 import project.data
 import project.models
@@ -31,6 +33,14 @@ from project.data import DataModule
 from project.errors import UserError
 from project.tasks import Task
 from project.trainer import Trainer
+
+NOISE = (
+    ".*does not have many workers.*",  # the loader's settings are ours, and measured
+    ".*The number of training batches.*logging interval.*",  # metrics are logged per epoch anyway
+    ".*isinstance.treespec, LeafSpec.*",  # inside Lightning
+    ".*is an instance of `nn.Module` and is already saved.*",  # the task drops it by itself
+)
+"""Warnings of the frameworks that ask nothing of the user."""
 
 
 @dataclass
@@ -60,7 +70,7 @@ def run(arguments: Arguments) -> "CommandLine":
         start = Start(arguments)
         try:
             return CommandLine(start, start.parsed_arguments(Path(scratch)))
-        except ArgumentError as error:
+        except (ArgumentError, MisconfigurationException) as error:
             raise UserError(str(error)) from None
 
 
@@ -78,9 +88,11 @@ class Start:
         self.checkpoint: Path | None = None
         self._locate()
         self.config: dict[str, Any] = {}
-        if self.checkpoint is not None:
+        if self.run is not None:  # what a user's own run recorded is the user's own
+            self.config = self.run.config
+        elif self.checkpoint is not None:
             self.config = read_checkpoint(self.checkpoint).get("config", {})
-            refuse_unknown_classes(self.config)
+            refuse_unknown_classes({k: self.config.get(k) for k in ("model", "data")})
         if not self.config and not arguments.configs and not arguments.option("--model"):
             raise UserError(
                 f"{arguments.verb} needs to know what to work on: --config configs/digits.yaml, or "
@@ -193,7 +205,7 @@ class CommandLine(LightningCLI):
             subclass_mode_model=True,
             subclass_mode_data=True,
             trainer_class=Trainer,
-            trainer_defaults={"enable_model_summary": False},
+            trainer_defaults={"enable_model_summary": False, "enable_autolog_hparams": False},
             seed_everything_default=0,
             save_config_callback=None,  # Record does that, and lets a second command pass
             auto_configure_optimizers=False,  # the task makes them, so that hyperparameters have them
@@ -225,6 +237,10 @@ class CommandLine(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Nothing: `Start` has put the checkpoint's values where they belong."""
 
+    def _dump_config(self) -> None:
+        """What the task's hyperparameters are taken from."""
+        self.config_dump = _plain(self.config[self.subcommand])
+
     def _set_seed(self) -> None:
         if self._get(self.config, "seed_everything") is True:
             self.config[self.subcommand]["seed_everything"] = int.from_bytes(os.urandom(4), "big")
@@ -233,15 +249,21 @@ class CommandLine(LightningCLI):
     @property
     def plain_config(self) -> dict[str, Any]:
         """The whole config as plain values, without what only this verb takes."""
-        parser = self._parser(self.subcommand)
-        config = yaml.safe_load(parser.dump(self.config[self.subcommand], skip_none=False))
-        own = {*self._subcommand_method_arguments[self.subcommand], "config"}
-        return {key: value for key, value in config.items() if key not in own}
+        config = _plain(self.config[self.subcommand])
+        for key in {*self._subcommand_method_arguments[self.subcommand], "config"}:
+            config.pop(key, None)
+        task = config["model"]["init_args"]  # what the data supplies is not a setting
+        task.pop("class_names", None)
+        for name in SIZES:
+            task["network"]["init_args"].pop(name, None)
+        return config
 
     def before_instantiate_classes(self) -> None:
         settings: Namespace = self._get(self.config, "run")
         trainer: Namespace = self._get(self.config, "trainer")
         self.settings = settings
+        if self.start.resumes:
+            self._refuse_finished(trainer.max_epochs)
         if trainer.fast_dev_run:
             self.run = runs.Run(Path(tempfile.mkdtemp(prefix="fast_dev_run_")))
             return
@@ -274,8 +296,6 @@ class CommandLine(LightningCLI):
         return super().instantiate_trainer(**kwargs)
 
     def before_fit(self) -> None:
-        if self.start.resumes:
-            self._refuse_finished()
         parameters = sum(p.numel() for p in self.model.parameters())
         _say(
             f"{self.run.experiment}: {type(self.model).__name__}, "
@@ -330,20 +350,22 @@ class CommandLine(LightningCLI):
     def _results(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.trainer.callback_metrics.items()}
 
-    def _refuse_finished(self) -> None:
-        state = read_checkpoint(self.start.checkpoint)
-        done, wanted = state["epoch"] + 1, self.trainer.max_epochs
-        if wanted is not None and 0 <= wanted <= done:
+    def _refuse_finished(self, max_epochs: int | None) -> None:
+        done = read_checkpoint(self.start.checkpoint)["loops"]["fit_loop"]["epoch_progress"]
+        done = done["current"]["processed"]
+        if max_epochs is not None and 0 <= max_epochs <= done:
             raise UserError(
-                f"The run {self.run.shown()} is finished: epoch {done} of {wanted}. Raise "
+                f"The run {self.start.run.shown()} is finished: epoch {done} of {max_epochs}. Raise "
                 "--trainer.max_epochs to train on."
             )
 
     def _summarize(self, fitted: dict[str, Any], results: dict[str, float]) -> None:
         path = self.run.shown()
         _say("")
-        _say(f"trained {fitted['epochs']} epochs in {fitted['seconds']:.0f} s; best epoch "
-             f"{fitted['best_epoch']}")  # fmt: skip
+        best = "none, the monitored metric was never finite"
+        if fitted["best_epoch"] is not None:
+            best = f"epoch {fitted['best_epoch'] + 1}"
+        _say(f"trained {fitted['epochs']} epochs in {fitted['seconds']:.0f} s; best: {best}")
         if results:
             _say(f"test (best checkpoint)  {_listed(results)}")
         _say(f"run   {path}")
@@ -368,6 +390,20 @@ def _size(name: str, data: DataModule) -> int:
     return data.sizes[name]
 
 
+def _plain(value: Any) -> Any:
+    """A parsed config as what YAML and JSON have: dictionaries, lists, numbers, text."""
+    if isinstance(value, Namespace | dict):
+        items = vars(value).items() if isinstance(value, Namespace) else value.items()
+        return {str(key): _plain(inner) for key, inner in items}
+    if isinstance(value, list | tuple | set):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Enum):
+        return value.value if isinstance(value, str) else value.name
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    return str(value)
+
+
 def _listed(values: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
@@ -384,9 +420,8 @@ def _quiet() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.WARNING)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*does not have many workers.*")
-        warnings.filterwarnings("ignore", ".*exists and is not empty.*")
-        warnings.filterwarnings("ignore", ".*The number of training batches.*")
+        for noise in NOISE:
+            warnings.filterwarnings("ignore", noise)
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ FIRST_COLUMNS = ("epoch", "step", "train_loss", "val_loss")
 
 
 class History(callbacks.Checkpoint):
-    """Appends a row of metrics and learning rates after every epoch.
+    """Appends a row of metrics and learning rates after every epoch, and says it in a log file.
 
     On a resume, rows of epochs that the checkpoint does not know are cut off and written anew; none
     is lost or doubled. (It derives from Lightning's `Checkpoint` because only such callbacks run
@@ -48,16 +49,19 @@ class History(callbacks.Checkpoint):
         }
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        metrics = {k: v.item() for k, v in trainer.callback_metrics.items() if v.numel() == 1}
-        row = {"epoch": trainer.current_epoch, "step": trainer.global_step, **metrics, **self._lrs}
+        values = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        values = {name: float(f"{v:.7g}") for name, v in {**values, **self._lrs}.items()}
+        row = {"epoch": trainer.current_epoch, "step": trainer.global_step, **values}
         row = {name: row[name] for name in sorted(row, key=_column_order)}
         self.rows.append(row)
         self._epochs_done = trainer.current_epoch + 1
-        if trainer.loggers:
-            for logger in trainer.loggers:
-                logger.log_metrics(self._lrs, step=trainer.global_step)
+        for logger in trainer.loggers:
+            logger.log_metrics(self._lrs, step=trainer.global_step)
         if not trainer.is_global_zero or trainer.fast_dev_run:
             return
+        if trainer.progress_bar_callback and not sys.stderr.isatty():
+            shown = "  ".join(f"{name} {v:.4g}" for name, v in row.items() if name in values)
+            print(f"epoch {row['epoch'] + 1}/{trainer.max_epochs}  {shown}", file=sys.stderr)
         if set(row) <= set(self._columns):
             self._append(row)
         else:

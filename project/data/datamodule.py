@@ -135,4 +135,8 @@ class DataModule(L.LightningDataModule):
 
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer
-        return self.loader.settings(trainer.num_devices if trainer else 1)
+        return {
+            # torch seeds the workers from it; without one it would draw from the model's generator
+            "generator": torch.Generator().manual_seed(self.seed),
+            **self.loader.settings(trainer.num_devices if trainer else 1),
+        }

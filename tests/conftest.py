@@ -1,0 +1,40 @@
+"""Fixtures for all tests. No test needs a network, and each makes its own data and directories."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from project.runs import Run
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the same numbers on every machine
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIGS = sorted(path.relative_to(ROOT) for path in (ROOT / "configs").glob("*.yaml"))
+
+TINY = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2",
+        "--trainer.limit_val_batches", "1", "--trainer.limit_test_batches", "1",
+        "--trainer.limit_predict_batches", "1"]  # fmt: skip
+"""Options that make any config run in a moment."""
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs `python -m project` in this process, with its runs below `tmp_path`."""
+    from project.cli import main
+
+    monkeypatch.setattr("sys.argv", ["project"])
+
+    def run(*args: str) -> int:
+        return main([*args, "--run.root", str(tmp_path / "runs")])
+
+    return run
+
+
+@pytest.fixture
+def latest(tmp_path: Path) -> Callable[[], Run]:
+    """The newest run below `tmp_path`."""
+    from project.runs import runs_in
+
+    return lambda: runs_in(tmp_path / "runs")[-1]

@@ -1,0 +1,150 @@
+"""What every data module in `project.data` keeps to. A new one needs a line in EXAMPLES, no test."""
+
+import inspect
+import json
+from itertools import islice
+
+import pytest
+import torch
+from torch import Tensor
+
+from project import data
+from project.batches import INPUTS, SIZES, batch_size
+from project.data import DataModule, Loader
+
+EXAMPLES: dict[str, dict] = {"Digits": {}}
+MODULES = sorted(
+    name
+    for name in data.__all__
+    if inspect.isclass(getattr(data, name))
+    and issubclass(getattr(data, name), DataModule)
+    and getattr(data, name) is not DataModule
+)
+
+
+def make(name: str, seed: int = 0, **options: object) -> DataModule:
+    torch.manual_seed(seed)
+    module = getattr(data, name)(**{**EXAMPLES[name], **options})
+    module.setup("fit")
+    return module
+
+
+def flat(batch: dict) -> dict[str, Tensor]:
+    return {**batch["inputs"], "target": batch["target"], "index": batch["index"]}
+
+
+def equal(first: dict, second: dict) -> bool:
+    return all(torch.equal(value, flat(second)[name]) for name, value in flat(first).items())
+
+
+def epoch_of(module: DataModule, epoch: int, count: int = 3) -> list[dict]:
+    loader = module.train_dataloader()
+    loader.batch_sampler.set_epoch(epoch)
+    return list(islice(iter(loader), count))
+
+
+def test_examples_are_complete() -> None:
+    assert sorted(EXAMPLES) == MODULES
+
+
+@pytest.mark.parametrize("name", MODULES)
+class TestDataModule:
+    def test_known_before_anything_is_loaded(self, name: str) -> None:
+        module = getattr(data, name)(**EXAMPLES[name])
+        assert set(module.sizes) <= set(SIZES)
+        assert all(isinstance(size, int) and size > 0 for size in module.sizes.values())
+        assert all(isinstance(word, str) for word in module.class_names)
+        assert module.sizes["num_outputs"] == len(module.class_names)
+
+    def test_batches_are_as_agreed(self, name: str) -> None:
+        module = make(name)
+        loaders = (module.train_dataloader(), module.val_dataloader(), module.test_dataloader())
+        for loader in loaders:
+            batch = next(iter(loader))
+            assert set(batch) == {"inputs", "target", "index"}
+            assert set(batch["inputs"]) <= set(INPUTS)
+            assert batch_size(batch) == min(module.batch_size, len(loader.dataset))
+            assert batch["target"].dtype == torch.int64
+            assert 0 <= batch["target"].min() <= batch["target"].max() < len(module.class_names)
+
+    def test_every_sample_once_per_epoch(self, name: str) -> None:
+        module = make(name)
+        for epoch in (0, 1):
+            batches = epoch_of(module, epoch, count=10**9)
+            seen = torch.cat([batch["index"] for batch in batches])
+            assert torch.equal(seen.sort().values, torch.arange(len(module.datasets["train"])))
+        for loader in (module.val_dataloader(), module.test_dataloader()):
+            seen = torch.cat([batch["index"] for batch in loader])
+            assert torch.equal(seen, torch.arange(len(loader.dataset)))
+
+    def test_splits_are_disjoint(self, name: str) -> None:
+        module = make(name)
+        names = [module.names(split) for split in module.datasets]
+        together = [sample for split in names for sample in split]
+        assert len(set(together)) == len(together)
+        assert [len(n) for n in names] == [len(d) for d in module.datasets.values()]
+
+    def test_another_seed_shuffles_the_same_split(self, name: str) -> None:
+        first, second = make(name, seed=0), make(name, seed=1)
+        assert first.names("test") == second.names("test")
+        assert not torch.equal(epoch_of(first, 0)[0]["index"], epoch_of(second, 0)[0]["index"])
+
+    def test_same_seed_same_batches_whatever_was_drawn_before(self, name: str) -> None:
+        first = epoch_of(make(name), 3)
+        module = make(name)
+        torch.rand(100)
+        epoch_of(module, 0)
+        assert all(map(equal, first, epoch_of(module, 3)))
+
+    def test_each_epoch_has_another_order_and_other_augmentation(self, name: str) -> None:
+        module = make(name)
+        first, second = epoch_of(module, 0), epoch_of(module, 1)
+        assert not torch.equal(first[0]["index"], second[0]["index"])
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("start_method", ["fork", "spawn"])
+    def test_workers_change_nothing(self, name: str, start_method: str) -> None:
+        expected = epoch_of(make(name), 1)
+        module = make(name, loader=Loader(num_workers=2))
+        loader = module.train_dataloader()
+        loader.multiprocessing_context = start_method
+        loader.batch_sampler.set_epoch(1)
+        assert all(map(equal, expected, islice(iter(loader), len(expected))))
+
+    def test_validation_twice_is_the_same(self, name: str) -> None:
+        module = make(name)
+        first, second = list(module.val_dataloader()), list(module.val_dataloader())
+        assert all(map(equal, first, second))
+
+    def test_loading_leaves_the_main_generators_alone(self, name: str) -> None:
+        module = make(name)
+        torch.manual_seed(5)
+        expected = torch.rand(3)
+        torch.manual_seed(5)
+        epoch_of(module, 0)
+        assert torch.equal(torch.rand(3), expected)
+
+    def test_position_is_picked_up(self, name: str) -> None:
+        module = make(name)
+        expected = epoch_of(module, 2, count=5)
+        loader = module.train_dataloader()
+        loader.batch_sampler.set_epoch(2)
+        taken = list(islice(iter(loader), 3))
+        state = loader.state_dict()
+        assert state == {"epoch": 2, "position": 3}
+        resumed = module.train_dataloader()
+        resumed.load_state_dict(state)
+        assert all(map(equal, expected, [*taken, *islice(iter(resumed), 2)]))
+
+    def test_description_is_plain(self, name: str) -> None:
+        module = make(name)
+        description = module.description()
+        assert json.loads(json.dumps(description)) == description
+        assert description["class_names"] == module.class_names
+
+    def test_other_classes_are_refused_on_resume(self, name: str) -> None:
+        module = make(name)
+        state = module.state_dict()
+        state["description"] = {**state["description"], "class_names": ["another"]}
+        with pytest.raises(ValueError, match="another"):
+            module.load_state_dict(state)

@@ -1,0 +1,95 @@
+"""What every model in `project.models` keeps to. A new one needs a line in EXAMPLES, no test."""
+
+import inspect
+import math
+import pickle
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from project import models
+from project.batches import INPUTS, SIZES
+
+NUM_OUTPUTS = 5
+SIZE_VALUES = {"in_channels": 3, "num_outputs": NUM_OUTPUTS}
+EXAMPLES = {"ResNet": {"width": 8}, "Backbone": {"name": "resnet18"}}
+INPUT_VALUES = {"image": lambda n: torch.randn(n, 3, 40, 32)}
+MODELS = sorted(models.__all__)
+
+
+def make(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    model = getattr(models, name)
+    sizes = {k: v for k, v in SIZE_VALUES.items() if k in inspect.signature(model).parameters}
+    return model(**sizes, **EXAMPLES[name])
+
+
+def inputs(network: nn.Module, count: int) -> dict[str, Tensor]:
+    torch.manual_seed(1)
+    return {name: INPUT_VALUES[name](count) for name in inspect.signature(network.forward).parameters}
+
+
+def test_examples_are_complete() -> None:
+    assert sorted(EXAMPLES) == MODELS
+    assert set(SIZE_VALUES) == set(SIZES)
+    assert set(INPUT_VALUES) == set(INPUTS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+class TestModel:
+    def test_takes_named_inputs_and_sizes(self, name: str) -> None:
+        network = make(name)
+        assert set(inspect.signature(network.forward).parameters) <= set(INPUTS)
+        required = [
+            p.name
+            for p in inspect.signature(type(network)).parameters.values()
+            if p.default is p.empty
+        ]
+        assert set(required) <= set(SIZES) | set(EXAMPLES[name])
+
+    def test_output_shape_at_every_batch_size(self, name: str) -> None:
+        network = make(name).eval()
+        for count in (1, 2, 3):
+            assert network(**inputs(network, count)).shape == (count, NUM_OUTPUTS)
+
+    def test_gradient_reaches_every_parameter(self, name: str) -> None:
+        network = make(name)
+        network(**inputs(network, 4)).square().mean().backward()
+        network(**inputs(network, 4)).square().mean().backward()
+        missing = [n for n, p in network.named_parameters() if p.grad is None]
+        assert not missing
+
+    def test_first_loss_is_that_of_a_guess(self, name: str) -> None:
+        network = make(name)
+        logits = network(**inputs(network, 16))
+        loss = nn.functional.cross_entropy(logits, torch.arange(16) % NUM_OUTPUTS)
+        assert loss.item() == pytest.approx(math.log(NUM_OUTPUTS), abs=1.0)
+
+    def test_a_sample_does_not_depend_on_its_batch_mates(self, name: str) -> None:
+        network = make(name).eval()
+        with torch.no_grad():
+            together = network(**inputs(network, 4))
+            alone = network(**{k: v[2:3] for k, v in inputs(network, 4).items()})
+        torch.testing.assert_close(together[2:3], alone, rtol=1e-4, atol=1e-5)
+
+    def test_same_seed_same_weights(self, name: str) -> None:
+        first, second = make(name).state_dict(), make(name).state_dict()
+        assert all(torch.equal(first[key], second[key]) for key in first)
+
+    def test_can_be_sent_to_another_process(self, name: str) -> None:
+        network = make(name).eval()
+        copy = pickle.loads(pickle.dumps(network))
+        with torch.no_grad():
+            assert torch.equal(copy(**inputs(copy, 2)), network(**inputs(network, 2)))
+
+    def test_overfits_a_handful(self, name: str) -> None:
+        network = make(name)
+        batch, target = inputs(network, 8), torch.arange(8) % NUM_OUTPUTS
+        optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+        for _ in range(60):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(network(**batch), target)
+            loss.backward()
+            optimizer.step()
+        assert loss.item() < 0.1

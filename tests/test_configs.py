@@ -1,0 +1,55 @@
+"""Every config trains, tests and predicts; each is a complete record."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from project.runs import Run
+from tests.conftest import CONFIGS, ROOT, TINY
+
+
+def test_there_are_configs() -> None:
+    assert CONFIGS
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_fit_test_predict(
+    config: Path, command: Callable[..., int], latest: Callable[[], Run]
+) -> None:
+    assert command("fit", "--config", str(config), *TINY) == 0
+    run = latest()
+    assert run.experiment == config.stem
+    for which in ("best", "last"):
+        checkpoint = torch.load(run.checkpoint(which), weights_only=True)
+        assert checkpoint["global_step"] == 2
+    rows = list(csv.DictReader((run.path / "metrics.csv").open()))
+    assert len(rows) == 1
+    assert {"epoch", "step", "train_loss", "val_loss", "lr"} <= set(rows[0])
+    assert (run.path / "figures" / "learning_curves.png").stat().st_size > 1000
+    assert list(run.path.glob("events.out.tfevents*"))
+    after_fit = json.loads((run.path / "metrics.json").read_text())
+    assert after_fit["fit"]["steps"] == 2
+
+    assert command("test", "--config", str(config), *TINY) == 0
+    assert command("validate", "--config", str(config), *TINY) == 0
+    assert command("predict", "--config", str(config), *TINY) == 0
+    results = json.loads((run.path / "metrics.json").read_text())
+    # the best checkpoint, tested in a new process, gives what the run itself reported
+    assert results["test"]["test_loss"] == after_fit["test"]["test_loss"]
+    assert results["validate"]["val_loss"] == pytest.approx(float(rows[0]["val_loss"]), rel=1e-5)
+    predictions = list(csv.DictReader((run.path / "predictions.csv").open()))
+    assert {"sample", "prediction"} <= set(predictions[0])
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_header_says_how_to_run_it_and_what_to_expect(config: Path) -> None:
+    header = [
+        line for line in (ROOT / config).read_text().splitlines() if line.startswith("#")
+    ]
+    text = "\n".join(header)
+    assert f"--config {config}" in text
+    assert "Expect" in text
