@@ -70,7 +70,8 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     except Exception as error:  # torch raises several unrelated kinds
         raise UserError(
             f"{path} can't be read as a checkpoint: it is damaged, of another kind, or holds Python "
-            f"objects, which are never loaded from a file. torch says: {str(error).splitlines()[0]}"
+            "objects, which are never loaded from a file. torch says: "
+            f"{(str(error).splitlines() or [type(error).__name__])[0]}"
         ) from error
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise UserError(f"{path} holds no 'state_dict'; it is not a checkpoint of a training run.")
@@ -95,7 +96,11 @@ def load_task(path: str | Path) -> Task:
             "the task as in training, then task.load_state_dict(torch.load(path)['state_dict'])."
         )
     refuse_unknown_classes(hyperparameters)
-    return Task.load_from_checkpoint(path, map_location="cpu", weights_only=True).eval()
+    module, _, name = str(hyperparameters.get("_class_path")).rpartition(".")
+    task_class = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(task_class, type) and issubclass(task_class, Task)):
+        raise UserError(f"{path} was made by {module}.{name}, which is no task of this project.")
+    return task_class.load_from_checkpoint(path, map_location="cpu", weights_only=True).eval()
 
 
 def refuse_unknown_classes(value: Any, key: str = "") -> None:
