@@ -21,7 +21,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | os.PathLike, storage_options: Any = None
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
         if "://" in str(path):  # remote storage has its own ways
             super().save_checkpoint(checkpoint, path, storage_options)
@@ -69,8 +69,8 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises several unrelated kinds
         raise UserError(
-            f"{path} can't be read as a checkpoint: it is damaged, of another kind, or holds Python "
-            "objects, which are never loaded from a file. torch says: "
+            f"{path} can't be read as a checkpoint: it is damaged, of another kind, or holds "
+            "Python objects, which are never loaded from a file. torch says: "
             f"{(str(error).splitlines() or [type(error).__name__])[0]}"
         ) from error
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:

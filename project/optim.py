@@ -48,7 +48,7 @@ class Schedule(ABC):
     def __init__(self, warmup_fraction: float = 0.0) -> None:
         if not 0 <= warmup_fraction < 1:
             raise UserError(
-                f"warmup_fraction is {warmup_fraction}; it is a share of the run, from 0 to below 1."
+                f"warmup_fraction is {warmup_fraction}; it is a share of the run: 0 to below 1."
             )
         self.warmup_fraction = warmup_fraction
 
@@ -160,9 +160,9 @@ class Scheduler(LambdaLR):
         """
         if not 0 < total_steps < math.inf:
             raise UserError(
-                f"The schedule {type(self.schedule).__name__} needs a run of known length, but this "
-                "one has none. Set trainer.max_epochs or trainer.max_steps (and give a streaming "
-                "data set a length), or leave the schedule out."
+                f"The schedule {type(self.schedule).__name__} needs a run of known length, but "
+                "this one has none. Set trainer.max_epochs or trainer.max_steps (and give a "
+                "streaming data set a length), or leave the schedule out."
             )
         self.total_steps = int(total_steps)
         self.base_lrs = list(base_lrs)

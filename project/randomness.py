@@ -6,7 +6,7 @@ samples and the same dropout with any number of workers, and a resumed run needs
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import numpy as np
@@ -44,7 +44,7 @@ def seed_all(seed: int) -> None:
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def kept() -> Generator[None]:
     """Put the states of the CPU generators back at the end, so that the block leaves no trace."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     try:

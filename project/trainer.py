@@ -14,7 +14,7 @@ class Trainer(L.Trainer):
     @property
     def checkpoint_callback(self) -> Any:
         """The one that knows the best checkpoint."""
-        ours = [c for c in self.callbacks if isinstance(c, Checkpoint)]  # type: ignore[attr-defined]
+        ours = [c for c in self.callbacks if isinstance(c, Checkpoint)]
         return ours[0] if ours else super().checkpoint_callback
 
     def fit(

@@ -5,10 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from project.runs import Run
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the same numbers on every machine
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
+torch.set_num_threads(1)  # tests are small, and a shared machine's second core is often busy
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted(path.relative_to(ROOT) for path in (ROOT / "configs").glob("*.yaml"))

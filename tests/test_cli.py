@@ -10,7 +10,8 @@ import pytest
 import torch
 import yaml
 
-from project.cli import Arguments, find_config, main
+from project.cli import main
+from project.cli.arguments import Arguments, find_config
 from project.errors import UserError, suggestion
 from project.runs import Run
 from tests.conftest import ROOT, TINY
@@ -74,7 +75,8 @@ def test_an_overlay_keeps_the_house_callbacks(
     overlay.write_text(
         "trainer:\n  callbacks:\n    - class_path: lightning.pytorch.callbacks.Timer\n"
     )
-    assert command("fit", *DIGITS, "--config", str(overlay), "--checkpoint.monitor", "val_loss") == 0
+    options = ["--config", str(overlay), "--checkpoint.monitor", "val_loss"]
+    assert command("fit", *DIGITS, *options) == 0
     run = latest()
     assert run.checkpoint("best").is_file()
     assert run.checkpoint("last").is_file()
@@ -164,10 +166,64 @@ def test_finished_run_says_so(
     assert len(latest().environment["resumed"]) == 1
 
 
+def test_resume_keeps_what_was_typed_and_heeds_what_changed_in_the_file(
+    command: Command, latest: Latest, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    text = (ROOT / "configs" / "digits.yaml").read_text()
+    config = tmp_path / "digits.yaml"
+    config.write_text(text.replace("max_epochs: 20", "max_epochs: 1"))
+    limits = ["--trainer.limit_train_batches", "2", "--model.network.width", "4"]
+    assert command("fit", "--config", str(config), *limits) == 0
+    # the file says width 32, the run was made with 4; the file's number of epochs is new
+    config.write_text(text.replace("max_epochs: 20", "max_epochs: 2"))
+    assert command("fit", "--config", str(config), "--resume", "latest") == 0
+    said = capsys.readouterr().err
+    assert "changed since the run began: trainer.max_epochs 1 → 2" in said
+    assert "width" not in said.partition("changed since")[2]
+    run = latest()
+    assert run.config["model"]["init_args"]["network"]["init_args"]["width"] == 4
+    assert run.config["trainer"]["limit_train_batches"] == 2
+    assert [row["epoch"] for row in run.history] == [0, 1]
+
+
+def test_weights_that_do_not_fit_are_listed_and_the_record_is_kept(
+    command: Command, latest: Latest, capsys: pytest.CaptureFixture
+) -> None:
+    assert command("fit", *DIGITS) == 0
+    before = (latest().path / "config.yaml").read_text()
+    options = ["--resume", "latest", "--trainer.max_epochs", "2", "--model.network.width", "8"]
+    assert command("fit", *DIGITS, *options) == 2
+    said = capsys.readouterr().err
+    assert "of another shape: network.stem.0.weight [4, 1, 3, 3] in the file, [8, 1, 3, 3]" in said
+    assert "another width, depth or number of classes" in said
+    assert (latest().path / "config.yaml").read_text() == before
+
+
+def test_the_progress_bar_can_be_switched_off(command: Command) -> None:
+    assert command("fit", *DIGITS, "--trainer.enable_progress_bar", "false") == 0
+
+
+def test_export_after_fit(command: Command, latest: Latest) -> None:
+    assert command("fit", *DIGITS, "--run.export_after_fit", "true") == 0
+    contract = json.loads((latest().path / "export" / "contract.json").read_text())
+    assert contract["formats"]["onnx"]["file"] == "model.onnx"
+
+
 def test_nothing_trained_is_an_error(command: Command, capsys: pytest.CaptureFixture) -> None:
     options = ["--trainer.limit_train_batches", "0.01"]
     assert command("fit", *DIGITS, *options) == 2
     assert "limit_train_batches" in capsys.readouterr().err
+
+
+def test_a_mistake_leaves_no_run_behind(command: Command, latest: Latest, tmp_path: Path) -> None:
+    assert command("fit", *DIGITS) == 0
+    first = latest().path
+    for wrong in (["--checkpoint.monitor", "val_accurcy"], ["--trainer.devices", "two"],
+                  ["--model.network", "Backbone", "--model.network.name", "resnet17"]):  # fmt: skip
+        assert command("fit", *DIGITS, *wrong) == 2
+    assert latest().path == first
+    assert (first.parent / "latest").resolve() == first
+    assert {path.name for path in first.parent.iterdir()} == {first.name, "latest"}
 
 
 def test_fast_dev_run_writes_nothing(command: Command, tmp_path: Path) -> None:

@@ -47,9 +47,7 @@ def test_fit_test_predict(
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_header_says_how_to_run_it_and_what_to_expect(config: Path) -> None:
-    header = [
-        line for line in (ROOT / config).read_text().splitlines() if line.startswith("#")
-    ]
+    header = [line for line in (ROOT / config).read_text().splitlines() if line.startswith("#")]
     text = "\n".join(header)
     assert f"--config {config}" in text
     assert "Expect" in text

@@ -48,21 +48,19 @@ class Checkpoint(callbacks.Checkpoint):
         self.folder = Path(trainer.default_root_dir) / "checkpoints"
         if not isinstance(pl_module, Task):
             return
-        try:
-            metric = pl_module.metric(self.monitor)
-        except KeyError:
-            logged = ["train_loss", "val_loss", *pl_module.val_metrics.keys()]
+        best_is = pl_module.best_is
+        if self.monitor not in best_is:
             raise UserError(
                 f"checkpoint.monitor is {self.monitor!r}, which is not logged."
-                + suggestion(self.monitor, logged)
-            ) from None
-        natural = "max" if metric is not None and metric.higher_is_better else "min"
+                + suggestion(self.monitor, best_is)
+            )
+        natural = best_is[self.monitor]
         if self.mode == "auto":
             self.mode = natural
         elif self.mode != natural:
             raise UserError(
-                f"checkpoint.mode is {self.mode!r}, but of {self.monitor} the best is the {natural}. "
-                "Leave the mode out."
+                f"checkpoint.mode is {self.mode!r}, but of {self.monitor} the best is the "
+                f"{natural}. Leave the mode out."
             )
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

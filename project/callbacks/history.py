@@ -11,6 +11,7 @@ from lightning.pytorch import callbacks
 from torch.optim import Optimizer
 
 from project.checkpoints import replacing
+from project.runs import Run
 
 FIRST_COLUMNS = ("epoch", "step", "train_loss", "val_loss")
 
@@ -33,7 +34,8 @@ class History(callbacks.Checkpoint):
         self.path = Path(trainer.default_root_dir) / "metrics.csv"
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.rows = [row for row in read_history(self.path) if row["epoch"] < self._epochs_done]
+        written = Run(self.path.parent).history
+        self.rows = [row for row in written if row["epoch"] < self._epochs_done]
         self._columns = list(self.rows[0]) if self.rows else []
         self._rewrite(trainer)
 
@@ -87,24 +89,6 @@ class History(callbacks.Checkpoint):
             writer = csv.DictWriter(file, self._columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.rows)
-
-
-def read_history(path: Path) -> list[dict[str, Any]]:
-    """Rows of a `metrics.csv`, with numbers for text; empty when there is none.
-
-    A last line that was cut off in the middle of writing is left out.
-    """
-    if not path.is_file():
-        return []
-    whole = [line for line in path.read_text("utf-8").splitlines(keepends=True) if line[-1] == "\n"]
-    rows = csv.DictReader(whole)
-    return [{name: _number(text) for name, text in row.items()} for row in rows]
-
-
-def _number(text: str | None) -> float | int | None:
-    if not text:
-        return None
-    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 def _column_order(name: str) -> tuple[int, str]:

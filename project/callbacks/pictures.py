@@ -14,7 +14,7 @@ from project.tasks import Task
 
 
 class Pictures(Callback):
-    """Learning curves after training, the task's own pictures after a test, as PNG in `figures/`."""
+    """Learning curves after training, the task's own pictures after a test: PNG in `figures/`."""
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         history = next((c for c in trainer.callbacks if isinstance(c, History)), None)

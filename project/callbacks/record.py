@@ -7,6 +7,7 @@ import lightning as L
 import yaml
 from lightning.pytorch.callbacks import Callback
 
+from project.checkpoints import replacing
 from project.runs import flat
 
 
@@ -23,9 +24,12 @@ class Record(Callback):
         self.filename = filename
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if trainer.is_global_zero and self.filename and not trainer.fast_dev_run:
-            text = yaml.safe_dump(self.config, sort_keys=False, allow_unicode=True)
-            (Path(trainer.default_root_dir) / self.filename).write_text(text, encoding="utf-8")
+        if self.filename and not (Path(trainer.default_root_dir) / self.filename).exists():
+            self._write(trainer)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # not before: a resume that fails to load its checkpoint must not change the record
+        self._write(trainer)
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         shown = {
@@ -40,3 +44,9 @@ class Record(Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         checkpoint["config"] = self.config
+
+    def _write(self, trainer: L.Trainer) -> None:
+        if trainer.is_global_zero and self.filename and not trainer.fast_dev_run:
+            with replacing(Path(trainer.default_root_dir) / self.filename) as temporary:
+                text = yaml.safe_dump(self.config, sort_keys=False, allow_unicode=True)
+                temporary.write_text(text, encoding="utf-8")

@@ -30,7 +30,7 @@ def image_augmentation(strength: Strength, *, flip: bool) -> nn.Module:
     zoom = _ZOOM_FRACTION[strength]
     steps: list[nn.Module] = [
         v2.RandomAffine(
-            degrees=_DEGREES[strength],
+            degrees=(-_DEGREES[strength], _DEGREES[strength]),
             translate=(_SHIFT_FRACTION[strength], _SHIFT_FRACTION[strength]),
             scale=(1 - zoom, 1 + zoom),
             interpolation=v2.InterpolationMode.BILINEAR,

@@ -2,8 +2,8 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sized
+from typing import Any, ClassVar, cast
 
 import lightning as L
 import torch
@@ -65,7 +65,7 @@ class DataModule(L.LightningDataModule):
         dataset = self._dataset("train")
         trainer = self.trainer
         batches = EpochBatches(
-            len(dataset),  # type: ignore[arg-type]
+            len(cast(Sized, dataset)),
             self.batch_size,
             # over-fitting a few batches means the same ones in every epoch
             shuffle=self.loader.shuffle and not (trainer and trainer.overfit_batches),

@@ -1,10 +1,10 @@
 """The loader: how samples become batches, in an order that can be picked up anywhere."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
@@ -171,10 +171,10 @@ class Seeded(Dataset):
         self.seed = seed
 
     def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]
+        return len(cast(Sized, self.dataset))
 
-    def __getitem__(self, key: tuple[int, int] | int) -> dict[str, Any]:
-        return self.__getitems__([key])[0]
+    def __getitem__(self, index: tuple[int, int] | int) -> dict[str, Any]:
+        return self.__getitems__([index])[0]
 
     def __getitems__(self, keys: list[tuple[int, int] | int]) -> list[dict[str, Any]]:
         """All samples of a batch at once; torch's fetcher looks for this name."""
@@ -199,7 +199,7 @@ class ResumableLoader(DataLoader):
     _epoch = 0
     _position = 0
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Any:
         # A generator, so that workers start at the first `next`, after Lightning's `set_epoch`.
         self._epoch, self._position = self.batch_sampler.epoch, self.batch_sampler.skip
         for batch in super().__iter__():

@@ -36,6 +36,8 @@ class ImagePreprocessing(nn.Module):
                 "be above 0 (a channel that never changes has nothing to normalise)."
             )
         self.size = tuple(size)
+        self.mean: Tensor
+        self.std: Tensor
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 

@@ -6,9 +6,7 @@ from sklearn.model_selection import train_test_split
 from project.errors import UserError
 
 
-def stratified(
-    labels: np.ndarray, fractions: dict[str, float], seed: int
-) -> dict[str, np.ndarray]:
+def stratified(labels: np.ndarray, fractions: dict[str, float], seed: int) -> dict[str, np.ndarray]:
     """Disjoint row numbers per split, with every class in the same proportion everywhere.
 
     Args:

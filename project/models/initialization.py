@@ -1,4 +1,4 @@
-"""Initialisation by activation: variance survives depth, and pretrained weights are never touched."""
+"""Initialisation by activation: the variance survives depth."""
 
 from torch import nn
 

@@ -46,11 +46,11 @@ class ResNet(nn.Module):
             nn.BatchNorm2d(width),
             nn.ReLU(),
         )
-        blocks: list[nn.Module] = []
+        blocks: list[ResidualBlock] = []
         channels = width
         for stage, depth in enumerate(depths):
-            for block in range(depth):
-                stride = 2 if stage and not block else 1
+            for position in range(depth):
+                stride = 2 if stage and not position else 1
                 blocks.append(ResidualBlock(channels, width * 2**stage, stride))
                 channels = width * 2**stage
         self.blocks = nn.Sequential(*blocks)
@@ -61,9 +61,9 @@ class ResNet(nn.Module):
             nn.Linear(channels, num_outputs),
         )
         initialize(self)
-        for residual in blocks:
+        for block in blocks:
             # each block starts as the identity (arXiv:1706.02677, section 5.1)
-            nn.init.zeros_(residual.residual[-1].weight)
+            nn.init.zeros_(block.residual[-1].get_parameter("weight"))
 
     def forward(self, image: Tensor) -> Tensor:
         features = self.stem(image)  # [B, width, H, W]

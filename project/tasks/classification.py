@@ -1,6 +1,6 @@
 """One class out of several."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch.cli import OptimizerCallable
@@ -35,6 +35,10 @@ class Classification(Task):
         network: inputs → float [B, C]; target: int64 [B], from 0 to C - 1.
     """
 
+    serves: ClassVar[dict[str, str]] = {
+        "probabilities": "of each class, in the order of the class names; each row sums to 1"
+    }
+
     def __init__(
         self,
         network: nn.Module,
@@ -46,7 +50,7 @@ class Classification(Task):
     ) -> None:
         num_classes = len(class_names)
         if num_classes < 2:
-            raise UserError(f"Classification needs two or more classes, the data has {class_names}.")
+            raise UserError(f"Classification needs two or more classes, there are {class_names}.")
         if not 0 <= label_smoothing < 1:
             raise UserError(f"label_smoothing is {label_smoothing}; allowed is 0 to below 1.")
         metrics = MetricCollection(
@@ -64,11 +68,16 @@ class Classification(Task):
     def loss_and_predictions(self, batch: Batch) -> tuple[Tensor, Tensor]:
         logits = self(**batch["inputs"])  # [B, C]
         # float32: the sum of exponentials overflows in half precision
-        loss = F.cross_entropy(logits.float(), batch["target"], label_smoothing=self.label_smoothing)
+        loss = F.cross_entropy(
+            logits.float(), batch["target"], label_smoothing=self.label_smoothing
+        )
         return loss, logits
 
+    def serve(self, outputs: Tensor) -> dict[str, Tensor]:
+        return {"probabilities": outputs.float().softmax(dim=1)}  # [B, C]
+
     def decode(self, outputs: Tensor) -> dict[str, list[Any]]:
-        probability, number = outputs.float().softmax(dim=1).max(dim=1)  # [B], [B]
+        probability, number = self.serve(outputs)["probabilities"].max(dim=1)  # [B], [B]
         return {
             "prediction": [self.class_names[n] for n in number.tolist()],
             "probability": probability.tolist(),

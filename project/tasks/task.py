@@ -1,21 +1,22 @@
 """What all problems share: the steps, the metrics' life, the optimizer, the seeds."""
 
+import warnings
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar, Literal, cast
 
 import lightning as L
 import torch
 from lightning.pytorch.cli import OptimizerCallable
-from lightning.pytorch.utilities import rank_zero_info
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torchmetrics import Metric, MetricCollection
+from torchmetrics import MetricCollection
 from torchmetrics.aggregation import MeanMetric
 
 from project.batches import Batch, batch_size, check_inputs
 from project.optim import Schedule, Scheduler, parameter_groups
 from project.randomness import combine, seed_all
+from project.state_dicts import check_fits
 
 
 class Task(L.LightningModule):
@@ -33,6 +34,9 @@ class Task(L.LightningModule):
         schedule: How the learning rate changes over the run; None keeps it.
     """
 
+    serves: ClassVar[dict[str, str]] = {"outputs": "the network's outputs as they are"}
+    """What each answer of `serve` means, for the exported model's contract."""
+
     def __init__(
         self,
         network: nn.Module,
@@ -42,10 +46,13 @@ class Task(L.LightningModule):
         schedule: Schedule | None,
     ) -> None:
         super().__init__()
-        self.save_hyperparameters()
-        for name in [n for n, value in self.hparams.items() if not _is_plain(value)]:
-            # made in Python, not from a config: a module there could not be loaded safely
-            del self.hparams[name], self._hparams_initial[name]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*is an instance of `nn.Module`.*")
+            self.save_hyperparameters()
+        # what was made in Python, not from a config, could not be loaded safely: it is left out
+        for saved in (self.hparams, cast(dict[str, Any], self._hparams_initial)):
+            for name in [n for n, value in saved.items() if not _is_plain(value)]:
+                del saved[name]
         self.network = network
         self.optimizer = optimizer
         self.schedule = schedule
@@ -67,18 +74,28 @@ class Task(L.LightningModule):
     def decode(self, outputs: Tensor) -> dict[str, list[Any]]:
         """Columns of the prediction table from the network's outputs, one entry per sample."""
 
+    def serve(self, outputs: Tensor) -> dict[str, Tensor]:
+        """What an exported model answers, by the names of `serves`, from the network's outputs.
+
+        It becomes part of an exported graph: tensor operations only, one row per sample.
+        """
+        return {"outputs": outputs}
+
     def figures(self, stage: str) -> dict[str, Figure]:
         """Pictures of the last evaluation, by name; drawn from `tables`."""
         return {}
 
-    def metric(self, name: str) -> Metric | None:
-        """The metric logged under a name such as `val_accuracy`; None for a loss.
+    @property
+    def best_is(self) -> dict[str, Literal["min", "max"]]:
+        """What is logged in training, by name, and whether its smallest or largest value is best.
 
-        Raises:
-            KeyError: Nothing of that name is logged.
+        A metric that does not know this of itself, such as a confusion matrix, can't be monitored.
         """
-        logged: dict[str, Metric] = {**self.val_metrics, **self.test_metrics}
-        return {**logged, "train_loss": None, "val_loss": None, "test_loss": None}[name]
+        best: dict[str, Literal["min", "max"]] = {"train_loss": "min", "val_loss": "min"}
+        for name, metric in self.val_metrics.items():
+            if metric.higher_is_better is not None:
+                best[str(name)] = "max" if metric.higher_is_better else "min"
+        return best
 
     def forward(self, **inputs: Tensor) -> Tensor:
         return self.network(**inputs)
@@ -86,6 +103,9 @@ class Task(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, _ = self._checked(batch)
         self.train_loss.update(loss.detach(), batch_size(batch))
+        if (batch_idx + 1) % self.trainer.log_every_n_steps == 0:
+            for logger in self.loggers:
+                logger.log_metrics({"train_loss_step": loss.item()}, step=self.global_step)
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -122,8 +142,7 @@ class Task(L.LightningModule):
         }
 
     def on_train_start(self) -> None:
-        optimizer = self.optimizers(use_pl_optimizer=False)
-        self._apply_settings(optimizer)
+        self._apply_settings(self.trainer.optimizers[0])
         scheduler = self.lr_schedulers()
         if isinstance(scheduler, Scheduler):
             base_lrs = [settings["lr"] for settings in self._optimizer_settings]
@@ -133,6 +152,7 @@ class Task(L.LightningModule):
         checkpoint["seed"] = self.seed
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        check_fits(checkpoint["state_dict"], self.state_dict())
         self.seed = checkpoint.get("seed", self.seed)
 
     def _checked(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -166,7 +186,7 @@ class Task(L.LightningModule):
             before = {**_settings(group), "lr": group.get("initial_lr", group["lr"])}
             changed = {k: v for k, v in settings.items() if before.get(k) != v}
             for name, value in changed.items():
-                rank_zero_info(f"optimizer group {number}: {name} {before.get(name)} → {value}")
+                self.print(f"optimizer group {number}: {name} {before.get(name)} → {value}")
             group.update(changed)
             if "initial_lr" in group:
                 group["initial_lr"] = settings["lr"]

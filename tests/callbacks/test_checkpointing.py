@@ -1,8 +1,6 @@
 """Best is the best, last is the last, and neither is ever half a file."""
 
 import math
-import os
-import warnings
 from pathlib import Path
 
 import lightning as L
@@ -22,9 +20,7 @@ class Scripted(Classification):
     """Its validation loss follows a script, one value per epoch."""
 
     def __init__(self, losses: list[float]) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            super().__init__(nn.Linear(2, 2), ["a", "b"])
+        super().__init__(nn.Linear(2, 2), ["a", "b"])
         self.losses = losses
 
     def forward(self, features: Tensor) -> Tensor:
@@ -80,7 +76,7 @@ def test_last_is_the_last_after_worsening_epochs(tmp_path: Path) -> None:
 def test_best_and_last_of_one_epoch_are_stored_once(tmp_path: Path) -> None:
     fit(tmp_path, [0.3, 0.2])
     best, last = (tmp_path / "checkpoints" / f"{name}.ckpt" for name in ("best", "last"))
-    assert os.path.samefile(best, last)
+    assert best.samefile(last)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +87,7 @@ def test_best_and_last_of_one_epoch_are_stored_once(tmp_path: Path) -> None:
         ([0.4, -math.inf, 0.5], 0),
     ],
 )
-def test_only_a_finite_value_is_the_best(
-    tmp_path: Path, losses: list[float], best: int
-) -> None:
+def test_only_a_finite_value_is_the_best(tmp_path: Path, losses: list[float], best: int) -> None:
     fit(tmp_path, losses)
     assert epoch_in(tmp_path / "checkpoints" / "best.ckpt") == best
 
@@ -112,7 +106,7 @@ def test_the_mode_is_the_metrics_own(tmp_path: Path) -> None:
 
 
 def test_an_unknown_monitor_is_named_before_training(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="'val_acuracy'.*Did you mean 'val_accuracy'"):
+    with pytest.raises(UserError, match=r"'val_acuracy'.*Did you mean 'val_accuracy'"):
         fit(tmp_path, [0.1], monitor="val_acuracy")
     assert not (tmp_path / "checkpoints").exists()
 

@@ -1,4 +1,4 @@
-"""What every data module in `project.data` keeps to. A new one needs a line in EXAMPLES, no test."""
+"""What every data module keeps to. A new one needs a line in EXAMPLES, no test."""
 
 import inspect
 import json

@@ -176,6 +176,9 @@ def test_stack_names_the_entry_and_both_shapes() -> None:
 
 
 def test_stack_names_a_missing_entry() -> None:
-    samples = [{"a": torch.zeros(1), "b": torch.zeros(1), "index": 0}, {"a": torch.zeros(1), "index": 5}]
+    samples = [
+        {"a": torch.zeros(1), "b": torch.zeros(1), "index": 0},
+        {"a": torch.zeros(1), "index": 5},
+    ]
     with pytest.raises(UserError, match=r"\['b'\].*sample 5 against 0"):
         stack(samples)

@@ -21,7 +21,7 @@ def test_first_and_last_layer_fit(name: str, in_channels: int) -> None:
 
 
 def test_unknown_name_suggests_one() -> None:
-    with pytest.raises(UserError, match="'resnet81'.*Did you mean 'resnet18'"):
+    with pytest.raises(UserError, match=r"'resnet81'.*Did you mean 'resnet18'"):
         Backbone(3, 2, name="resnet81")
 
 

@@ -27,7 +27,8 @@ def make(name: str) -> nn.Module:
 
 def inputs(network: nn.Module, count: int) -> dict[str, Tensor]:
     torch.manual_seed(1)
-    return {name: INPUT_VALUES[name](count) for name in inspect.signature(network.forward).parameters}
+    names = inspect.signature(network.forward).parameters
+    return {name: INPUT_VALUES[name](count) for name in names}
 
 
 def test_examples_are_complete() -> None:

@@ -1,7 +1,6 @@
 """Classification: hand-worked loss and metrics, the steps' life."""
 
 import math
-import warnings
 
 import lightning as L
 import pytest
@@ -26,9 +25,7 @@ class Echo(nn.Module):
 
 
 def task(**options: float) -> Classification:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return Classification(Echo(), CLASSES, **options)
+    return Classification(Echo(), CLASSES, **options)
 
 
 def batch(logits: list[list[float]], target: list[int]) -> dict:
@@ -100,12 +97,11 @@ def test_half_precision_logits_do_not_overflow() -> None:
     assert loss.item() == pytest.approx(math.log(3), rel=1e-3)
 
 
-def test_metric_by_its_logged_name() -> None:
-    module = task()
-    assert module.metric("val_accuracy").higher_is_better
-    assert module.metric("val_loss") is None
-    with pytest.raises(KeyError):
-        module.metric("val_acc")
+def test_what_can_be_monitored_and_which_way() -> None:
+    assert task().best_is == {
+        "train_loss": "min", "val_loss": "min",
+        "val_accuracy": "max", "val_accuracy_macro": "max", "val_f1_macro": "max",
+    }  # fmt: skip
 
 
 def test_made_in_python_it_keeps_only_plain_hyperparameters() -> None:

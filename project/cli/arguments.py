@@ -1,66 +1,9 @@
-"""The command line: a function of its arguments.
+"""A command taken apart, before anything heavy is imported."""
 
-What needs no torch (help, mistakes in a path or a verb, listing runs) is answered before torch is
-imported, which takes seconds.
-"""
-
-import sys
 from pathlib import Path
 
 from project.errors import UserError, suggestion
 from project.runs import project_root
-
-LIGHTNING_VERBS = {
-    "fit": "train, then test the best checkpoint",
-    "validate": "metrics of a checkpoint on the validation split",
-    "test": "metrics of a checkpoint on the test split",
-    "predict": "a table of predictions",
-    "export": "a trained model as files that run without this project",
-}
-OTHER_VERBS = {
-    "runs": "list the runs, or show what differs between two",
-}
-
-
-def main(args: list[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        args: Arguments as typed after `python -m project`; None takes the process' own.
-
-    Returns:
-        The exit code: 0 done, 2 something the user can put right, said on standard error.
-    """
-    try:
-        _dispatch(list(sys.argv[1:] if args is None else args))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _dispatch(args: list[str]) -> None:
-    from project import __version__, help
-
-    verb = args[0] if args else "--help"
-    if verb in ("-h", "--help", "help"):
-        print(help.overview())
-    elif verb == "--version":
-        print(__version__)
-    elif verb not in {**LIGHTNING_VERBS, **OTHER_VERBS}:
-        allowed = [*LIGHTNING_VERBS, *OTHER_VERBS]
-        raise UserError(f"There is no command {verb!r}.{suggestion(verb, allowed)}")
-    elif {"-h", "--help"} & set(args[1:]):
-        print(help.of_verb(verb))
-    elif verb == "runs":
-        from project import compare
-
-        print(compare.report(args[1:]))
-    else:
-        arguments = Arguments(args)
-        from project.commands import run
-
-        run(arguments)
 
 
 class Arguments:

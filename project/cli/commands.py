@@ -2,11 +2,12 @@
 
 import logging
 import os
+import shutil
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import yaml
+import torch
 from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -27,10 +28,13 @@ import project.tasks  # noqa: F401 - makes short class names known to the parser
 from project import runs
 from project.batches import SIZES
 from project.callbacks import Checkpoint, History, Pictures, Predictions, Progress, Record
-from project.checkpoints import read_checkpoint, refuse_unknown_classes
-from project.cli import Arguments
+from project.checkpoints import AtomicCheckpointIO
+from project.cli.arguments import Arguments
+from project.cli.parser_errors import explain
+from project.cli.start import Start
 from project.data import DataModule
 from project.errors import UserError
+from project.export import FORMATS, bundle
 from project.tasks import Task
 from project.trainer import Trainer
 
@@ -38,7 +42,6 @@ NOISE = (
     ".*does not have many workers.*",  # the loader's settings are ours, and measured
     ".*The number of training batches.*logging interval.*",  # metrics are logged per epoch anyway
     ".*isinstance.treespec, LeafSpec.*",  # inside Lightning
-    ".*is an instance of `nn.Module` and is already saved.*",  # the task drops it by itself
 )
 """Warnings of the frameworks that ask nothing of the user."""
 
@@ -52,12 +55,17 @@ class RunSettings:
         experiment: The directory in between; by default the name of the first config file.
         name: The run's own name; by default the time and four random letters.
         test_after_fit: Test the best checkpoint when training ends.
+        export_after_fit: Export the best checkpoint when training ends.
+        num_threads: CPU threads of torch's operations; None leaves torch's choice. Small models are
+            faster with 1, above all on a shared machine, and then give the same numbers everywhere.
     """
 
     root: str = "runs"
     experiment: str | None = None
     name: str | None = None
     test_after_fit: bool = True
+    export_after_fit: bool = False
+    num_threads: int | None = None
 
 
 def run(arguments: Arguments) -> "CommandLine":
@@ -70,122 +78,12 @@ def run(arguments: Arguments) -> "CommandLine":
         start = Start(arguments)
         try:
             return CommandLine(start, start.parsed_arguments(Path(scratch)))
-        except (ArgumentError, MisconfigurationException) as error:
+        except ArgumentError as error:
+            raise explain(error, arguments) from None
+        except (UserError, MisconfigurationException) as error:
+            if start.made and not start.made.checkpoint("last").exists():
+                runs.discard(start.made)  # a mistake is mended and tried again: leave no trace
             raise UserError(str(error)) from None
-
-
-class Start:
-    """What a command starts from: a checkpoint, the run it belongs to, their config.
-
-    Args:
-        arguments: The command.
-    """
-
-    def __init__(self, arguments: Arguments) -> None:
-        self.arguments = arguments
-        self.root = runs.rooted(arguments.option("--run.root") or "runs")
-        self.run: runs.Run | None = None
-        self.checkpoint: Path | None = None
-        self._locate()
-        self.config: dict[str, Any] = {}
-        if self.run is not None:  # what a user's own run recorded is the user's own
-            self.config = self.run.config
-        elif self.checkpoint is not None:
-            self.config = read_checkpoint(self.checkpoint).get("config", {})
-            refuse_unknown_classes({k: self.config.get(k) for k in ("model", "data")})
-        if not self.config and not arguments.configs and not arguments.option("--model"):
-            raise UserError(
-                f"{arguments.verb} needs to know what to work on: --config configs/digits.yaml, or "
-                "--ckpt_path with a checkpoint of a run."
-            )
-
-    @property
-    def experiment(self) -> str | None:
-        """What the command calls the experiment, if it does."""
-        typed = self.arguments.option("--run.experiment")
-        if typed or not self.arguments.configs:
-            return typed
-        first = yaml.safe_load(self.arguments.configs[0].read_text("utf-8")) or {}
-        named = (first.get("run") or {}).get("experiment") if isinstance(first, dict) else None
-        return named or self.arguments.configs[0].stem
-
-    @property
-    def resumes(self) -> bool:
-        """Whether the run goes on in its own directory."""
-        return self.arguments.resume is not None
-
-    def _locate(self) -> None:
-        """Find the checkpoint, and the run it belongs to."""
-        verb, given = self.arguments.verb, self.arguments.option("--ckpt_path")
-        if self.arguments.resume is not None:
-            self.run = runs.find(self.root, self.arguments.resume, self.experiment)
-            self.checkpoint = self.run.checkpoint("last")
-            if not self.checkpoint.is_file():
-                raise UserError(
-                    f"The run {self.run.path} has no checkpoint to go on from: it ended before its "
-                    "first one. Start it again with fit."
-                )
-        elif given not in (None, "best", "last"):
-            self.checkpoint = self._checkpoint_at(given)
-            self.run = runs.of_checkpoint(self.checkpoint)
-        elif given or verb != "fit":
-            which = given or "best"
-            candidates = runs.runs_in(self.root, self.experiment)
-            usable = [run for run in candidates if run.checkpoint(which).is_file()]
-            if not usable:
-                raise UserError(
-                    f"{verb} needs a trained model, and no run in "
-                    f"{self.root / (self.experiment or '')} has a {which} checkpoint. Train one "
-                    "with fit first, or give --ckpt_path a file."
-                )
-            self.run = usable[-1]
-            self.checkpoint = self.run.checkpoint(which)
-
-    def _checkpoint_at(self, given: str) -> Path:
-        """A checkpoint file, or the right one of a run's directory."""
-        which = "last" if self.arguments.verb == "fit" else "best"
-        tried = [Path(given).expanduser().resolve(), runs.rooted(given)]
-        for path in tried:
-            if path.is_dir():
-                path = runs.Run(path).checkpoint(which)  # noqa: PLW2901
-            if path.is_file():
-                return path
-        raise UserError(f"There is no checkpoint {given!r}; tried {', '.join(map(str, tried))}.")
-
-    def parsed_arguments(self, scratch: Path) -> list[str]:
-        """The arguments in the order in which they win: what is typed beats everything.
-
-        For training, the config files beat what the checkpoint was made with. For all else the
-        network must be the one that was trained, so the checkpoint's beats the files'.
-        """
-        verb = self.arguments.verb
-        parts: dict[str, dict[str, Any]] = {"before": {}, "after": {}}
-        if self.resumes:
-            parts["before"] = {k: v for k, v in self.config.items() if k != "run"}
-        elif self.config:
-            parts["before"] = {"data": self.config["data"]}
-            parts["before" if verb == "fit" else "after"]["model"] = self.config["model"]
-        files = {}
-        for name, part in parts.items():
-            files[name] = scratch / f"{name}.yaml"
-            files[name].write_text(yaml.safe_dump(part), encoding="utf-8")
-        configs = [files["before"], *self.arguments.configs, files["after"]]
-        options = list(self.arguments.options)
-        if self.checkpoint is not None:
-            options = _without(options, "--ckpt_path")
-            options += ["--ckpt_path", str(self.checkpoint)]
-        return [verb, *(word for path in configs for word in ("--config", str(path))), *options]
-
-
-def _without(options: list[str], name: str) -> list[str]:
-    kept: list[str] = []
-    words = iter(options)
-    for word in words:
-        if word == name:
-            next(words, None)
-        elif not word.startswith(name + "="):
-            kept.append(word)
-    return kept
 
 
 class CommandLine(LightningCLI):
@@ -198,6 +96,7 @@ class CommandLine(LightningCLI):
 
     def __init__(self, start: Start, args: list[str]) -> None:
         self.start = start
+        self.verb = start.arguments.verb
         self.began = time.monotonic()
         super().__init__(
             Task,
@@ -208,7 +107,7 @@ class CommandLine(LightningCLI):
             trainer_defaults={"enable_model_summary": False, "enable_autolog_hparams": False},
             seed_everything_default=0,
             save_config_callback=None,  # Record does that, and lets a second command pass
-            auto_configure_optimizers=False,  # the task makes them, so that hyperparameters have them
+            auto_configure_optimizers=False,  # the task makes them: its hyperparameters have them
             args=args,
         )
 
@@ -239,18 +138,18 @@ class CommandLine(LightningCLI):
 
     def _dump_config(self) -> None:
         """What the task's hyperparameters are taken from."""
-        self.config_dump = _plain(self.config[self.subcommand])
+        self.config_dump = _plain(self.config[self.verb])
 
     def _set_seed(self) -> None:
         if self._get(self.config, "seed_everything") is True:
-            self.config[self.subcommand]["seed_everything"] = int.from_bytes(os.urandom(4), "big")
+            self.config[self.verb]["seed_everything"] = int.from_bytes(os.urandom(4), "big")
         super()._set_seed()
 
     @property
     def plain_config(self) -> dict[str, Any]:
         """The whole config as plain values, without what only this verb takes."""
-        config = _plain(self.config[self.subcommand])
-        for key in {*self._subcommand_method_arguments[self.subcommand], "config"}:
+        config = _plain(self.config[self.verb])
+        for key in {*self._subcommand_method_arguments[self.verb], "config"}:
             config.pop(key, None)
         task = config["model"]["init_args"]  # what the data supplies is not a setting
         task.pop("class_names", None)
@@ -262,24 +161,33 @@ class CommandLine(LightningCLI):
         settings: Namespace = self._get(self.config, "run")
         trainer: Namespace = self._get(self.config, "trainer")
         self.settings = settings
-        if self.start.resumes:
-            self._refuse_finished(trainer.max_epochs)
+        if settings.num_threads is not None:
+            torch.set_num_threads(settings.num_threads)
+        self.start.refuse_finished(trainer.max_epochs)
         if trainer.fast_dev_run:
             self.run = runs.Run(Path(tempfile.mkdtemp(prefix="fast_dev_run_")))
             return
-        if self.subcommand == "fit" and not self.start.resumes or self.start.run is None:
+        if (self.verb == "fit" and not self.start.resumes) or self.start.run is None:
             experiment = settings.experiment or self.start.experiment or "default"
             settings.experiment = experiment
             self.run = runs.create(runs.rooted(settings.root), experiment, settings.name)
+            self.start.made = self.run
         else:
             self.run = self.start.run
-        if self.subcommand == "fit" or self.start.run is None:
+        if self.verb == "fit" or self.start.run is None:
             seed = self._get(self.config, "seed_everything")
-            runs.record_environment(self.run, self.start.arguments.typed, seed)
+            start = self.start
+            runs.record_environment(self.run, start.arguments.typed, seed, start.files)
+
+    def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Any]) -> L.Trainer:
+        if config["enable_progress_bar"] is False:  # Lightning refuses one without the other
+            callbacks = [c for c in callbacks if not isinstance(c, Progress)]
+        try:
+            return super()._instantiate_trainer(config, callbacks)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"A --trainer setting can't be used here: {error}") from error
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        from project.checkpoints import AtomicCheckpointIO
-
         trainer = self._get(self.config_init, "trainer")
         plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
@@ -289,7 +197,7 @@ class CommandLine(LightningCLI):
             kwargs["logger"] = TensorBoardLogger(
                 self.run.path, name="", version="", default_hp_metric=False
             )
-        record = Record(self.plain_config, "config.yaml" if self.subcommand == "fit" else None)
+        record = Record(self.plain_config, "config.yaml" if self.verb == "fit" else None)
         callbacks = trainer.get("callbacks") or []
         callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
         kwargs["callbacks"] = [*callbacks, record, History(), Pictures()]
@@ -305,6 +213,11 @@ class CommandLine(LightningCLI):
             f"seed {self._get(self.config, 'seed_everything')}"
         )
         _say(f"run {self.run.shown()}")
+        if self.start.resumes:
+            before, now = runs.flat(self.start.config), runs.flat(self.plain_config)
+            for key in sorted({*before, *now}):
+                if before.get(key) != now.get(key) and not key.startswith("run."):
+                    _say(f"changed since the run began: {key} {before.get(key)} → {now.get(key)}")
 
     def after_fit(self) -> None:
         seconds = time.monotonic() - self.began
@@ -326,6 +239,8 @@ class CommandLine(LightningCLI):
             self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best, verbose=False)
             results = self._results()
             self.run.add_metrics("test", results)
+        if best and self.settings.export_after_fit:
+            bundle.export(Path(best), self.run.path / "export", list(FORMATS))
         self._summarize(fitted, results)
 
     def validate(self, **kwargs: Any) -> None:
@@ -335,7 +250,8 @@ class CommandLine(LightningCLI):
         self._evaluate("test", **kwargs)
 
     def predict(self, **kwargs: Any) -> None:
-        self.trainer.predict(**{**kwargs, "return_predictions": False})
+        kwargs["return_predictions"] = False  # they go to the file, batch by batch
+        self.trainer.predict(**kwargs)
         written = next(c for c in self.trainer.callbacks if isinstance(c, Predictions)).written
         _say(f"checkpoint   {self.start.checkpoint}")
         _say(f"predictions  {written}")
@@ -350,17 +266,8 @@ class CommandLine(LightningCLI):
     def _results(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.trainer.callback_metrics.items()}
 
-    def _refuse_finished(self, max_epochs: int | None) -> None:
-        done = read_checkpoint(self.start.checkpoint)["loops"]["fit_loop"]["epoch_progress"]
-        done = done["current"]["processed"]
-        if max_epochs is not None and 0 <= max_epochs <= done:
-            raise UserError(
-                f"The run {self.start.run.shown()} is finished: epoch {done} of {max_epochs}. Raise "
-                "--trainer.max_epochs to train on."
-            )
-
     def _summarize(self, fitted: dict[str, Any], results: dict[str, float]) -> None:
-        path = self.run.shown()
+        path, python = self.run.shown(), _python()
         _say("")
         best = "none, the monitored metric was never finite"
         if fitted["best_epoch"] is not None:
@@ -371,10 +278,10 @@ class CommandLine(LightningCLI):
         _say(f"run   {path}")
         _say("next")
         for what, command in {
-            "test again": f"python -m project test --ckpt_path {path}",
-            "look": f"tensorboard --logdir {path}",
-            "export": f"python -m project export --ckpt_path {path}",
-            "train on": f"python -m project fit --resume {path} "
+            "test again": f"{python} -m project test --ckpt_path {path}",
+            "look": f"{python} -m tensorboard.main --logdir {path}",
+            "export": f"{python} -m project export --ckpt_path {path}",
+            "train on": f"{python} -m project fit --resume {path} "
             f"--trainer.max_epochs {2 * max(1, fitted['epochs'])}",
         }.items():
             _say(f"  {what:10}  {command}")
@@ -404,6 +311,15 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def _python() -> str:
+    """This interpreter, as it would be typed here."""
+    found = shutil.which("python")
+    if found and Path(found).samefile(sys.executable):
+        return "python"
+    path = os.path.relpath(sys.executable)
+    return sys.executable if path.startswith("..") else path
+
+
 def _listed(values: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
@@ -413,7 +329,7 @@ def _say(line: str) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Keep the frameworks' advertisements and known noise off the screen."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]

@@ -1,0 +1,82 @@
+"""The command line: a function of its arguments.
+
+What needs no torch (help, mistakes in a path or a verb, listing runs) is answered before torch is
+imported, which takes seconds.
+"""
+
+import os
+import sys
+
+from project.cli.arguments import Arguments
+from project.errors import UserError, suggestion
+
+LIGHTNING_VERBS = {
+    "fit": "train, then test the best checkpoint",
+    "validate": "metrics of a checkpoint on the validation split",
+    "test": "metrics of a checkpoint on the test split",
+    "predict": "a table of predictions",
+    "export": "a trained model as files that run without this project",
+}
+OTHER_VERBS = {
+    "runs": "list the runs, or show what differs between two",
+}
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        args: Arguments as typed after `python -m project`; None takes the process' own.
+
+    Returns:
+        The exit code: 0 done, 2 something the user can put right, said on standard error.
+    """
+    try:
+        _dispatch(list(sys.argv[1:] if args is None else args))
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # whoever read our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _dispatch(args: list[str]) -> None:
+    from project import __version__
+    from project.cli import help
+
+    verb = args[0] if args else "--help"
+    if verb in ("-h", "--help", "help"):
+        print(help.overview())
+    elif verb == "--version":
+        print(__version__)
+    elif verb not in {**LIGHTNING_VERBS, **OTHER_VERBS}:
+        allowed = [*LIGHTNING_VERBS, *OTHER_VERBS]
+        raise UserError(f"There is no command {verb!r}.{suggestion(verb, allowed)}")
+    elif {"-h", "--help"} & set(args[1:]):
+        print(help.of_verb(verb))
+    elif verb == "runs":
+        from project import compare
+
+        print(compare.report(args[1:]))
+    elif verb == "export":
+        _export(Arguments(args))
+    else:
+        from project.cli.config_errors import checked
+
+        arguments = checked(Arguments(args))  # a wrong key is answered before torch is imported
+        from project.cli.commands import run
+
+        run(arguments)
+
+
+def _export(arguments: Arguments) -> None:
+    from project.export import command
+
+    options = command.parsed(arguments.options)  # a mistake is answered before torch is imported
+    from project.cli.start import Start
+
+    start = Start(arguments)
+    assert start.checkpoint is not None  # it raises where there is none
+    command.run(options, start.checkpoint)

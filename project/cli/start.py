@@ -1,0 +1,154 @@
+"""What a command starts from: the run, its checkpoint, and the order in which settings win."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from project import runs
+from project.checkpoints import read_checkpoint, refuse_unknown_classes
+from project.cli.arguments import Arguments
+from project.errors import UserError
+
+
+class Start:
+    """What a command starts from: a checkpoint, the run it belongs to, their config.
+
+    Args:
+        arguments: The command.
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+        self.root = runs.rooted(arguments.option("--run.root") or "runs")
+        self.run: runs.Run | None = None  # where it begins: a resumed run, or that of a checkpoint
+        self.checkpoint: Path | None = None
+        self.made: runs.Run | None = None  # a directory that the command has made
+        self.files: dict[str, Any] = {}  # what the config files say, merged
+        for path in arguments.configs:
+            self.files = runs.merged(self.files, yaml.safe_load(path.read_text("utf-8")) or {})
+        self._locate()
+        self.config: dict[str, Any] = {}
+        if self.run is not None:  # what a user's own run recorded is the user's own
+            self.config = self.run.config
+        elif self.checkpoint is not None:
+            self.config = read_checkpoint(self.checkpoint).get("config", {})
+            refuse_unknown_classes({k: self.config.get(k) for k in ("model", "data")})
+        if not self.config and not arguments.configs and not arguments.option("--model"):
+            raise UserError(
+                f"{arguments.verb} needs to know what to work on: --config configs/digits.yaml, or "
+                "--ckpt_path with a checkpoint of a run."
+            )
+
+    @property
+    def experiment(self) -> str | None:
+        """What the command calls the experiment, if it does."""
+        typed = self.arguments.option("--run.experiment")
+        if typed or not self.arguments.configs:
+            return typed
+        named = (self.files.get("run") or {}).get("experiment")
+        return named or self.arguments.configs[0].stem
+
+    @property
+    def _trains(self) -> bool:
+        return self.arguments.verb == "fit"
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the run goes on in its own directory."""
+        return self.arguments.resume is not None
+
+    def _locate(self) -> None:
+        """Find the checkpoint, and the run it belongs to."""
+        verb, given = self.arguments.verb, self.arguments.option("--ckpt_path")
+        if self.arguments.resume is not None:
+            self.run = runs.find(self.root, self.arguments.resume, self.experiment)
+            self.checkpoint = self.run.checkpoint("last")
+            if not self.checkpoint.is_file():
+                raise UserError(
+                    f"The run {self.run.path} has no checkpoint to go on from: it ended before its "
+                    "first one. Start it again with fit."
+                )
+        elif given not in (None, "best", "last"):
+            self.checkpoint = self._checkpoint_at(given)
+            self.run = runs.of_checkpoint(self.checkpoint)
+        elif given or verb != "fit":
+            which = given or "best"
+            candidates = runs.runs_in(self.root, self.experiment)
+            usable = [run for run in candidates if run.checkpoint(which).is_file()]
+            if not usable:
+                raise UserError(
+                    f"{verb} needs a trained model, and no run in "
+                    f"{self.root / (self.experiment or '')} has a {which} checkpoint. Train one "
+                    "with fit first, or give --ckpt_path a file."
+                )
+            self.run = usable[-1]
+            self.checkpoint = self.run.checkpoint(which)
+
+    def _checkpoint_at(self, given: str) -> Path:
+        """A checkpoint file, or the right one of a run's directory."""
+        which = "last" if self.arguments.verb == "fit" else "best"
+        tried = [Path(given).expanduser().resolve(), runs.rooted(given)]
+        for path in tried:
+            file = runs.Run(path).checkpoint(which) if path.is_dir() else path
+            if file.is_file():
+                return file
+        raise UserError(f"There is no checkpoint {given!r}; tried {', '.join(map(str, tried))}.")
+
+    def refuse_finished(self, max_epochs: int | None) -> None:
+        """Refuse to resume a run that has nothing left to do.
+
+        Raises:
+            UserError: The run has trained so many epochs already.
+        """
+        if not (self.resumes and self.run and self.checkpoint):
+            return
+        progress = read_checkpoint(self.checkpoint)["loops"]["fit_loop"]["epoch_progress"]
+        done = progress["current"]["processed"]
+        if max_epochs is not None and 0 <= max_epochs <= done:
+            raise UserError(
+                f"The run {self.run.shown()} is finished: epoch {done} of {max_epochs}. Raise "
+                "--trainer.max_epochs to train on."
+            )
+
+    def parsed_arguments(self, scratch: Path) -> list[str]:
+        """The arguments in the order in which they win: what is typed beats everything.
+
+        A resumed run keeps its settings, but for what has changed in the config files since. Other
+        training takes the files before the checkpoint. For all else the network must be the one
+        that was trained, so the checkpoint's beats the files'.
+
+        Args:
+            scratch: A directory for the files in between.
+        """
+        before, files, after = {}, self.files, {}
+        if self.resumes and self.run:
+            before = {key: value for key, value in self.config.items() if key != "run"}
+            files = runs.changes(self.run.environment.get("config_files"), files)
+        elif self.config:
+            before = {"data": self.config["data"]}
+            network = {"model": self.config["model"]}
+            before, after = (before | network, {}) if self._trains else (before, network)
+        words = [self.arguments.verb]
+        for name, part in {"before": before, "files": files, "after": after}.items():
+            path = scratch / f"{name}.yaml"
+            path.write_text(yaml.safe_dump(part, sort_keys=False), encoding="utf-8")
+            paths = [path] if part else []
+            if name == "files" and not self.resumes:
+                paths = self.arguments.configs  # as they are: the parser knows how classes merge
+            words += [word for each in paths for word in ("--config", str(each))]
+        options = self.arguments.options
+        if self.checkpoint is not None:
+            options = [*_without(options, "--ckpt_path"), "--ckpt_path", str(self.checkpoint)]
+        return [*words, *options]
+
+
+def _without(options: list[str], name: str) -> list[str]:
+    kept: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word == name:
+            next(words, None)
+        elif not word.startswith(name + "="):
+            kept.append(word)
+    return kept

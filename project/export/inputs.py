@@ -1,0 +1,116 @@
+"""What a served model takes, by the name of the network's input, and how it becomes that input.
+
+Each class here is a module whose `forward` turns what a user has into what the network was trained
+on. Beside it stands what an exporter and a check need: which dimensions are free, an example, the
+batches to try, and the description that goes into the contract. A new kind of input is a class with
+the same members and a line in `INPUTS`.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from project.data.preprocessing import ImagePreprocessing
+from project.errors import UserError
+
+BATCH_SIZES = (1, 2, 7, 32)
+"""Of the batches that are tried: none of them is the example's."""
+
+
+class Image(nn.Module):
+    """Decoded pictures of any size → what the network's `image` was in training.
+
+    Args:
+        description: The data module's, out of the checkpoint.
+
+    Raises:
+        UserError: The checkpoint does not say how its images were prepared.
+
+    Shapes:
+        uint8 [B, H, W, C] → float [B, C, *size]
+    """
+
+    dynamic = ("batch", "height", "width")  # names of the free dimensions, from the first on
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        super().__init__()
+        numbers = description.get("preprocessing")
+        if not isinstance(numbers, dict) or not {"size", "mean", "std"} <= set(numbers):
+            raise UserError(
+                f"The checkpoint says of its preprocessing {numbers!r}; size, mean and std are "
+                "needed to export it. Let the data module's description() give them, as in "
+                "project/data/digits.py, and train again."
+            )
+        self.preprocessing = ImagePreprocessing(numbers["size"], numbers["mean"], numbers["std"])
+        self.num_channels = len(numbers["mean"])
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.preprocessing(image.permute(0, 3, 1, 2))  # [B, C, *size]
+
+    def example(self) -> Tensor:
+        """A batch to export with; a size of 1, or two equal ones, would be taken for constants."""
+        height, width = self.preprocessing.size
+        return _random(3, height + 2, width + 5, self.num_channels)
+
+    def random(self, count: int) -> list[Tensor]:
+        """Pictures of noise, for want of real ones."""
+        return list(_random(count, *self.preprocessing.size, self.num_channels))
+
+    def sample(self, image: Tensor) -> Tensor:
+        """A picture [C, H, W] of a data set, as a user would give it.
+
+        Raises:
+            UserError: It is not made of bytes.
+        """
+        if image.dtype != torch.uint8:
+            raise UserError(f"the images are {image.dtype} before preprocessing, not torch.uint8")
+        return image.permute(1, 2, 0)
+
+    def batches(self, samples: list[Tensor]) -> list[Tensor]:
+        """Batches of `BATCH_SIZES`, some in the samples' own size, some larger, flatter, odd."""
+        height, width = self.preprocessing.size
+        own = tuple(samples[0].shape[:2])
+        sizes = (own, (2 * height + 1, width + 3), (height // 2 + 1, 3 * width + 2), own)
+        return [
+            torch.stack([_resized(samples[n % len(samples)], size) for n in range(count)])
+            for count, size in zip(BATCH_SIZES, sizes, strict=True)
+        ]
+
+    def contract(self) -> dict[str, Any]:
+        """What whoever calls the model must know of this input."""
+        height, width = self.preprocessing.size
+        colours = {1: "grey levels", 3: "red, green, blue"}.get(self.num_channels, "as in training")
+        return {
+            "dtype": "uint8",
+            "shape": ["batch", "height", "width", self.num_channels],
+            "dynamic": list(self.dynamic),
+            "layout": "BHWC: as decoded, one picture after another, rows from the top",
+            "meaning": f"pixels from 0 to 255, channels: {colours}; any height and width",
+            "preprocessing": {
+                "where": "inside the model: give it the pixels as they are",
+                "steps": [
+                    "divide by 255",
+                    f"resize to {height} x {width} pixels, bilinear, antialiased, the aspect ratio "
+                    "not kept",
+                    "subtract the mean and divide by the std of each channel",
+                ],
+                **self.preprocessing.description(),
+            },
+        }
+
+
+INPUTS = {"image": Image}
+"""By the name of the network's input, as in `project.batches.INPUTS`."""
+
+
+def _random(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+
+
+def _resized(image: Tensor, size: tuple[int, ...]) -> Tensor:
+    """By the nearest pixel: another size of a picture, still made of its bytes."""
+    rows = torch.arange(size[0]) * image.shape[0] // size[0]
+    columns = torch.arange(size[1]) * image.shape[1] // size[1]
+    return image[rows][:, columns]

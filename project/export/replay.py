@@ -1,0 +1,104 @@
+"""Run an exported file on recorded inputs and compare with the recorded outputs.
+
+A script for a process of its own, which imports nothing of this project: what works here works
+where the file goes. `python -P replay.py model.onnx recorded.npz` prints one line of JSON.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+
+
+def main(file: Path, recorded: Path) -> None:
+    """Replay all cases of a record.
+
+    Args:
+        file: The exported model; its ending says how to run it.
+        recorded: Arrays named `<case>/inputs/<name>` and `<case>/outputs/<name>`, in the order of
+            the model's inputs and outputs.
+    """
+    cases: dict[str, dict[str, Arrays]] = {}
+    for key, array in np.load(recorded).items():
+        case, side, name = key.split("/")
+        cases.setdefault(case, {"inputs": {}, "outputs": {}})[side][name] = array
+    run = RUNNERS[file.suffix](file)
+    results = [compared(run, case["inputs"], case["outputs"]) for case in cases.values()]
+    print(json.dumps(results))
+
+
+def onnx(file: Path) -> Callable[[Arrays], list[np.ndarray]]:
+    """Run an ONNX file by ONNX Runtime."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    return lambda inputs: [np.asarray(output) for output in session.run(None, inputs)]
+
+
+def exported_program(file: Path) -> Callable[[Arrays], list[np.ndarray]]:
+    """Run a program of torch.export."""
+    import torch
+
+    return _torch(torch.export.load(file).module())
+
+
+def torchscript(file: Path) -> Callable[[Arrays], list[np.ndarray]]:
+    """Run a TorchScript file."""
+    import torch
+
+    return _torch(torch.jit.load(str(file)))
+
+
+RUNNERS = {".onnx": onnx, ".pt2": exported_program, ".ts": torchscript}
+
+
+def _torch(model: Callable) -> Callable[[Arrays], list[np.ndarray]]:
+    import torch
+
+    def run(inputs: Arrays) -> list[np.ndarray]:
+        with torch.no_grad():
+            outputs = model(*(torch.from_numpy(array) for array in inputs.values()))
+        outputs = outputs if isinstance(outputs, tuple | list) else [outputs]
+        return [output.numpy() for output in outputs]
+
+    return run
+
+
+def compared(run: Callable[[Arrays], list[np.ndarray]], inputs: Arrays, expected: Arrays) -> dict:
+    """One case: the largest difference, and in how many rows the largest entry is the same one.
+
+    Returns:
+        `shapes` of the inputs, `difference`, the `largest` number expected, `agreeing` of `rows`,
+        `error`: None, or why there is no difference to give.
+    """
+    result: dict[str, Any] = {"shapes": {name: list(a.shape) for name, a in inputs.items()}}
+    result |= {"largest": max(float(np.abs(b).max(initial=0)) for b in expected.values())}
+    result |= {"difference": None, "agreeing": 0, "rows": 0, "error": None}
+    try:
+        outputs = run(inputs)
+    except Exception as error:  # whatever the runtime raises is the result
+        return {**result, "error": f"{type(error).__name__}: {error}"}
+    given = [(output.shape, str(output.dtype)) for output in outputs]
+    wanted = [(output.shape, str(output.dtype)) for output in expected.values()]
+    if given != wanted:
+        return {**result, "error": f"gives {given} instead of {wanted}"}
+    pairs = list(zip(outputs, expected.values(), strict=True))
+    result["difference"] = max(_difference(a, b) for a, b in pairs)
+    for a, b in pairs:
+        if a.ndim > 1 and a.shape[1] > 1:
+            same = a.argmax(1) == b.argmax(1)
+            result |= {"agreeing": int(same.sum()), "rows": int(same.size)}
+    return result
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0.0))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

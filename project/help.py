@@ -1,2 +1,0 @@
-def overview(): return "todo"
-def of_verb(v): return "todo"
