@@ -3,8 +3,10 @@
 import difflib
 from collections.abc import Iterable
 
+_MAX_LISTED = 12
 
-class UserError(ValueError):
+
+class UserError(Exception):
     """Something the user can put right.
 
     The message says what is wrong with which name and value, what is allowed and what to do. The
@@ -13,7 +15,7 @@ class UserError(ValueError):
 
 
 def suggestion(word: str, allowed: Iterable[str]) -> str:
-    """The end of an error message: the nearest allowed word, then all of them.
+    """The end of an error message: the nearest allowed word, then what is allowed.
 
     Args:
         word: What the user wrote.
@@ -21,6 +23,10 @@ def suggestion(word: str, allowed: Iterable[str]) -> str:
     """
     names = sorted(set(allowed))
     by_lower_case = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word.lower(), by_lower_case, n=_MAX_LISTED, cutoff=0.5)
     guess = f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""
-    return f"{guess} Allowed: {', '.join(names) or 'nothing'}."
+    listed = names
+    if len(names) > 3 * _MAX_LISTED:
+        listed = [by_lower_case[name] for name in near] or names[:_MAX_LISTED]
+    more = f" and {len(names) - len(listed)} more" if len(listed) < len(names) else ""
+    return f"{guess} Allowed: {', '.join(listed) or 'nothing'}{more}."

@@ -68,6 +68,12 @@ def test_suggestion_ignores_case() -> None:
     assert suggestion("qqq", ["ResNet"]) == " Allowed: ResNet."
 
 
+def test_suggestion_lists_the_nearest_of_many() -> None:
+    said = suggestion("resnet17", [f"resnet{n}" for n in range(50)])
+    assert said.startswith(" Did you mean 'resnet17'?")
+    assert said.endswith(" and 38 more.")
+
+
 def test_an_overlay_keeps_the_house_callbacks(
     command: Command, latest: Latest, tmp_path: Path
 ) -> None:
@@ -203,6 +209,7 @@ def test_the_progress_bar_can_be_switched_off(command: Command) -> None:
     assert command("fit", *DIGITS, "--trainer.enable_progress_bar", "false") == 0
 
 
+@pytest.mark.slow
 def test_export_after_fit(command: Command, latest: Latest) -> None:
     assert command("fit", *DIGITS, "--run.export_after_fit", "true") == 0
     contract = json.loads((latest().path / "export" / "contract.json").read_text())

@@ -179,6 +179,12 @@ class CommandLine(LightningCLI):
             start = self.start
             runs.record_environment(self.run, start.arguments.typed, seed, start.files)
 
+    def instantiate_classes(self) -> None:
+        try:
+            super().instantiate_classes()
+        except ValueError as error:
+            raise _first_cause(error) from None  # the parser wraps what a constructor raises
+
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Any]) -> L.Trainer:
         if config["enable_progress_bar"] is False:  # Lightning refuses one without the other
             callbacks = [c for c in callbacks if not isinstance(c, Progress)]
@@ -295,6 +301,12 @@ def _size(name: str, data: DataModule) -> int:
             f"have; it has {sorted(data.sizes)}. Choose another --model.network."
         )
     return data.sizes[name]
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from torch import Tensor
 from project import data
 from project.batches import INPUTS, SIZES, batch_size
 from project.data import DataModule, Loader
+from project.errors import UserError
 
 EXAMPLES: dict[str, dict] = {"Digits": {}}
 MODULES = sorted(
@@ -146,5 +147,5 @@ class TestDataModule:
         module = make(name)
         state = module.state_dict()
         state["description"] = {**state["description"], "class_names": ["another"]}
-        with pytest.raises(ValueError, match="another"):
+        with pytest.raises(UserError, match="another"):
             module.load_state_dict(state)

@@ -88,9 +88,11 @@ class TestModel:
         network = make(name)
         batch, target = inputs(network, 8), torch.arange(8) % NUM_OUTPUTS
         optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
-        for _ in range(60):
+        for _ in range(100):
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(network(**batch), target)
+            if loss.item() < 0.1:
+                return
             loss.backward()
             optimizer.step()
-        assert loss.item() < 0.1
+        pytest.fail(f"the loss is still {loss.item():.2f}")
