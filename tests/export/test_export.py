@@ -30,6 +30,8 @@ from project.export import FORMATS, bundle, formats, inputs, replay
 from project.export.samples import Samples
 from project.export.served import Served, evaluating
 
+pytestmark = pytest.mark.slow  # each needs a bundle, which takes seconds to make
+
 RUNNABLE = [name for name in FORMATS if name != "safetensors"]
 TINY = [
     "--config", "configs/digits.yaml",
@@ -234,7 +236,6 @@ def test_scripts_import_nothing_of_this_project(script):
     assert imported - set(sys.stdlib_module_names) <= allowed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_the_checking_process_loads_neither_project_nor_lightning(folder, tmp_path, name):
     recorded = tmp_path / "recorded.npz"
@@ -352,7 +353,6 @@ def test_weights_that_differ_fail_the_command(run, tmp_path, monkeypatch, capsys
     assert "holds another stem.0.weight" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_batch_size_that_was_baked_in_is_found(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(formats, "_free", lambda served: None)
     assert export(run, tmp_path / "out", "--formats", "pt2") == 2
