@@ -9,6 +9,7 @@ from typing import Any
 import lightning as L
 from lightning.pytorch import callbacks
 from torch.optim import Optimizer
+from tqdm import tqdm
 
 from project.checkpoints import replacing
 from project.runs import Run
@@ -17,7 +18,7 @@ FIRST_COLUMNS = ("epoch", "step", "train_loss", "val_loss")
 
 
 class History(callbacks.Checkpoint):
-    """Appends a row of metrics and learning rates after every epoch, and says it in a log file.
+    """Appends a row of metrics and learning rates after every epoch, and prints it as a line.
 
     On a resume, rows of epochs that the checkpoint does not know are cut off and written anew; none
     is lost or doubled. (It derives from Lightning's `Checkpoint` because only such callbacks run
@@ -61,9 +62,10 @@ class History(callbacks.Checkpoint):
             logger.log_metrics(self._lrs, step=trainer.global_step)
         if not trainer.is_global_zero or trainer.fast_dev_run:
             return
-        if trainer.progress_bar_callback and not sys.stderr.isatty():
+        if trainer.progress_bar_callback:
             shown = "  ".join(f"{name} {v:.4g}" for name, v in row.items() if name in values)
-            print(f"epoch {row['epoch'] + 1}/{trainer.max_epochs}  {shown}", file=sys.stderr)
+            of_all = f"/{trainer.max_epochs}" if (trainer.max_epochs or 0) > 0 else ""
+            tqdm.write(f"epoch {row['epoch'] + 1}{of_all}  {shown}", file=sys.stderr)
         if set(row) <= set(self._columns):
             self._append(row)
         else:

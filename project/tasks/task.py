@@ -168,9 +168,9 @@ class Task(L.LightningModule):
 
     def _log_evaluation(self, stage: str, loss: MeanMetric, metrics: MetricCollection) -> None:
         self._log(f"{stage}_loss", loss)
-        for name, value in metrics.compute().items():
+        for position, (name, value) in enumerate(metrics.compute().items()):
             if value.numel() == 1:
-                self.log(name, value, prog_bar=True)
+                self.log(name, value, prog_bar=position == 0)
             else:
                 self.tables[name] = value.cpu()
         metrics.reset()
