@@ -115,7 +115,7 @@ def refuse_unknown_classes(value: Any, key: str = "") -> None:
     elif isinstance(value, list | tuple):
         for inner in value:
             refuse_unknown_classes(inner, key)
-    elif key in ("class_path", "_class_path"):
+    elif key in ("class_path", "_class_path", "collate") and value is not None:
         module, _, _ = str(value).rpartition(".")
         package = module.partition(".")[0]
         known = ("project", "torch", "torchvision", "torchmetrics", "lightning")

@@ -59,7 +59,7 @@ class History(callbacks.Checkpoint):
         self.rows.append(row)
         self._epochs_done = trainer.current_epoch + 1
         for logger in trainer.loggers:
-            logger.log_metrics(self._lrs, step=trainer.global_step)
+            logger.log_metrics(self._lrs, step=trainer.global_step - 1)
         if not trainer.is_global_zero or trainer.fast_dev_run:
             return
         if trainer.progress_bar_callback:

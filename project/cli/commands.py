@@ -320,6 +320,8 @@ def _plain(value: Any) -> Any:
         return value.value if isinstance(value, str) else value.name
     if value is None or type(value) in (bool, int, float, str):
         return value
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
     return str(value)
 
 

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from typing import Any, ClassVar, cast
 
 import lightning as L
@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from project.data.collate import stack
-from project.data.loader import EpochBatches, Loader, ResumableLoader, Seeded
+from project.data.loader import Collate, EpochBatches, Loader, ResumableLoader, Seeded
 from project.errors import UserError
 
 SPLITS = ("train", "val", "test")
@@ -27,7 +27,7 @@ class DataModule(L.LightningDataModule):
         loader: How batches are loaded.
     """
 
-    collate: ClassVar[Callable[[list[dict[str, Any]]], dict[str, Any]]] = staticmethod(stack)
+    collate: ClassVar[Collate] = staticmethod(stack)
     """Turns a list of samples into a batch; a subclass whose samples differ in size pads here."""
 
     class_names: list[str]
@@ -83,7 +83,6 @@ class DataModule(L.LightningDataModule):
         return ResumableLoader(
             Seeded(dataset, self.seed),
             batch_sampler=batches,
-            collate_fn=self.collate,
             **self._settings(),
         )
 
@@ -129,13 +128,13 @@ class DataModule(L.LightningDataModule):
             batch_size=self.batch_size,
             shuffle=False,
             drop_last=False,
-            collate_fn=self.collate,
             **self._settings(),
         )
 
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer
         return {
+            "collate_fn": self.loader.collate or self.collate,
             # torch seeds the workers from it; without one it would draw from the model's generator
             "generator": torch.Generator().manual_seed(self.seed),
             **self.loader.settings(trainer.num_devices if trainer else 1),

@@ -1,7 +1,7 @@
 """The loader: how samples become batches, in an order that can be picked up anywhere."""
 
 import os
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from project.errors import UserError
 from project.randomness import combine, kept, seed_all
+
+Collate = Callable[[list[dict[str, Any]]], dict[str, Any]]
 
 
 @dataclass
@@ -27,6 +29,8 @@ class Loader:
         persistent_workers: Keep the workers from one epoch to the next.
         prefetch_factor: Batches each worker holds ready.
         timeout_seconds: Give up on a worker that delivers nothing for so long; 0 waits for ever.
+        collate: Import path of a function that makes a batch of a list of samples; None takes the
+            data module's own.
     """
 
     num_workers: int | Literal["auto"] = "auto"
@@ -36,6 +40,7 @@ class Loader:
     persistent_workers: bool = True
     prefetch_factor: int = 2
     timeout_seconds: float = 0
+    collate: Collate | None = None
 
     def __post_init__(self) -> None:
         if self.num_workers != "auto" and self.num_workers < 0:

@@ -130,6 +130,17 @@ def test_loader_settings() -> None:
     assert Loader().settings(num_processes=10**6)["num_workers"] == 1
 
 
+def collate_sum(samples: list[dict]) -> dict:
+    return {"sum": sum(sample["index"] for sample in samples)}
+
+
+def test_collate_is_a_setting() -> None:
+    module = NumbersData(4, 4, Loader(num_workers=0, collate=collate_sum))
+    module.setup("fit")
+    assert list(module.train_dataloader()) == [{"sum": 6}]
+    assert list(module.test_dataloader()) == [{"sum": 6}]
+
+
 def test_pinned_where_there_is_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     assert Loader().settings()["pin_memory"] is True
