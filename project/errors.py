@@ -14,6 +14,22 @@ class UserError(Exception):
     """
 
 
+class Interrupted(Exception):  # noqa: N818 - not an error: somebody asked for it
+    """A signal ended the run; its state has been saved, if it had begun.
+
+    Args:
+        signum: The signal's number.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"stopped by signal {signum}")
+        self.signum = signum
+
+
+class ChecksFailed(Exception):  # noqa: N818 - the checks worked, and have said what they found
+    """A check found errors; all of them have been told."""
+
+
 def suggestion(word: str, allowed: Iterable[str]) -> str:
     """The end of an error message: the nearest allowed word, then what is allowed.
 

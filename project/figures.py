@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -88,3 +89,40 @@ def learning_curves(
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
+
+
+def augmentation_grid(images: Sequence[Sequence[np.ndarray]], titles: Sequence[str]) -> Figure:
+    """Pictures in rows and columns: one row per sample, the first column as it is.
+
+    They are put together before they are drawn, since every axes of its own takes as long as all.
+
+    Args:
+        images: uint8 [H, W] or [H, W, C] of any sizes.
+        titles: Of the columns.
+    """
+    tiles = np.concatenate([np.concatenate([_tile(i) for i in row], axis=1) for row in images])
+    rows, columns = len(images), len(titles)
+    figure = Figure(figsize=(1.6 * columns, 1.6 * rows + 0.4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(tiles, extent=(0, columns, rows, 0), interpolation="nearest")
+    axes.set_xticks([n + 0.5 for n in range(columns)], titles)
+    axes.set_yticks([])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+_TILE = 160  # pixels
+
+
+def _tile(image: np.ndarray) -> np.ndarray:
+    """uint8 [_TILE, _TILE, 3] with the picture as large as fits, by the nearest pixel, on white."""
+    pixels = image if image.ndim == 3 else image[:, :, None]
+    height, width = pixels.shape[:2]
+    rows, columns = (max(1, _TILE * side // max(height, width)) for side in (height, width))
+    pixels = pixels[np.arange(rows) * height // rows][:, np.arange(columns) * width // columns]
+    tile = np.full((_TILE, _TILE, 3), 255, np.uint8)
+    top, left = (_TILE - rows) // 2, (_TILE - columns) // 2
+    tile[top : top + rows, left : left + columns] = pixels
+    return tile

@@ -8,6 +8,7 @@ import contextlib
 import csv
 import importlib.metadata
 import json
+import os
 import platform
 import secrets
 import shlex
@@ -27,6 +28,13 @@ PACKAGES = (
     "torch", "torchvision", "lightning", "torchmetrics", "jsonargparse", "numpy", "scikit-learn",
 )  # fmt: skip
 YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where built: 8 times as fast
+VARIABLE = "PROJECT_RUN"
+"""Environment variable that leads the further processes of a run to its directory."""
+
+
+def is_first_process() -> bool:
+    """Whether this process is its run's only one, or the one of several that speaks and writes."""
+    return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,13 @@ def create(root: Path, experiment: str, name: str | None) -> Run:
         ) from None
     _point_latest_to(path)
     return Run(path)
+
+
+def made_by_first_process() -> Run | None:
+    """In a further process of a run: the new run that the first one made, if it made one."""
+    if is_first_process() or VARIABLE not in os.environ:
+        return None
+    return Run(Path(os.environ[VARIABLE]))
 
 
 def discard(run: Run) -> None:
@@ -238,7 +253,7 @@ def record_environment(
         "git": git,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": _versions(),
+        "packages": versions(),
         "config_files": config_files or {},
     }
     earlier = run.environment
@@ -250,13 +265,13 @@ def record_environment(
     _write_json(run.path / "environment.json", record)
 
 
-def _versions() -> dict[str, str]:
-    """Of the packages that are there: a project may have dropped some."""
-    versions = {}
+def versions() -> dict[str, str]:
+    """Versions of the packages that shape a result; a project may have dropped some."""
+    found = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def _git_state() -> tuple[dict[str, Any] | None, bytes]:

@@ -1,11 +1,17 @@
 """Lightning's Trainer, and the verbs that are ours."""
 
+from pathlib import Path
 from typing import Any
 
 import lightning as L
 
+from project import tune
 from project.callbacks import Checkpoint
+from project.checks import CHECKS
+from project.data import DataModule
 from project.errors import UserError
+from project.findings import Finding
+from project.tasks import Task
 
 
 class Trainer(L.Trainer):
@@ -46,3 +52,38 @@ class Trainer(L.Trainer):
                 f"{self.limit_train_batches}; as a share of few batches it rounds to none. Raise "
                 "it, or lower data.batch_size."
             )
+
+    def check(self, model: Task, datamodule: DataModule) -> dict[str, list[Finding]]:
+        """Look for what would go wrong in training, without training.
+
+        Args:
+            model: The task.
+            datamodule: The data.
+
+        Returns:
+            What was found, by the name of the check.
+        """
+        return {name: check(model, datamodule) for name, check in CHECKS.items()}
+
+    def tune(
+        self,
+        model: Task,
+        datamodule: DataModule,
+        seconds: float = 6.0,
+        write: str | None = None,
+    ) -> list[tune.Setting]:
+        """Measure which loader settings are fastest, without training.
+
+        Args:
+            model: The task; it is not used.
+            datamodule: The data.
+            seconds: About how long each setting is tried.
+            write: A config file to write the fastest setting to, for a further --config.
+
+        Returns:
+            What was tried, with what was measured.
+        """
+        tried = tune.measure(datamodule, seconds)
+        if write is not None:
+            tune.write_overlay(tune.fastest(tried), datamodule, Path(write))
+        return tried

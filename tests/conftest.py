@@ -16,6 +16,14 @@ torch.set_num_threads(1)  # tests are small, and a shared machine's second core 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted(path.relative_to(ROOT) for path in (ROOT / "configs").glob("*.yaml"))
 
+
+def needs_network(config: Path) -> bool:
+    """Whether the config says in its header that it downloads something."""
+    return "# needs: network" in (ROOT / config).read_text()
+
+
+OFFLINE_CONFIGS = [config for config in CONFIGS if not needs_network(config)]
+
 TINY = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2",
         "--trainer.limit_val_batches", "1", "--trainer.limit_test_batches", "1",
         "--trainer.limit_predict_batches", "1"]  # fmt: skip

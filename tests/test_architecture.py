@@ -10,19 +10,32 @@ from tests.conftest import ROOT
 LEVELS = {
     # what each part may import from this package; lower ones never look up
     "errors": set(),
+    "findings": {"errors"},
     "runs": {"errors"},
     "randomness": set(),
-    "state_dicts": {"errors"},
+    "state_dicts": {"errors", "runs"},
     "batches": {"errors"},
     "figures": set(),
     "optim": {"errors"},
-    "models": {"errors", "batches"},
-    "data": {"errors", "batches", "randomness"},
+    "models": {"errors", "batches", "state_dicts"},
+    "data": {"errors", "findings", "batches", "randomness", "runs"},
     "tasks": {"errors", "batches", "randomness", "figures", "optim", "models", "state_dicts"},
-    "checkpoints": {"errors", "tasks", "models"},
-    "callbacks": {"errors", "batches", "runs", "figures", "tasks", "data", "checkpoints"},
+    "checkpoints": {"errors", "runs", "tasks", "models", "state_dicts"},
+    "callbacks": {
+        "errors",
+        "batches",
+        "runs",
+        "figures",
+        "optim",
+        "models",
+        "tasks",
+        "data",
+        "checkpoints",
+    },
     "export": {"errors", "batches", "runs", "tasks", "models", "data", "checkpoints"},
-    "trainer": {"errors", "callbacks", "tasks", "data"},
+    "checks": {"errors", "findings", "tasks", "data"},
+    "tune": {"errors", "data"},
+    "trainer": {"errors", "findings", "callbacks", "checks", "tasks", "data", "tune"},
 }
 TOP = {"__init__", "__main__", "cli", "compare"}
 """The command line: may import anything; nothing below may import it."""

@@ -170,6 +170,9 @@ def test_finished_run_says_so(
     assert command("fit", *DIGITS, "--resume", "--trainer.max_epochs", "2") == 0
     assert len((latest().path / "metrics.csv").read_text().splitlines()) == 3
     assert len(latest().environment["resumed"]) == 1
+    stored = torch.load(latest().checkpoint("last"), weights_only=True)
+    assert stored["versions"] == latest().environment["packages"]
+    assert stored["config"]["trainer"]["max_epochs"] == 2
 
 
 def test_resume_keeps_what_was_typed_and_heeds_what_changed_in_the_file(

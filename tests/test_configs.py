@@ -7,16 +7,31 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from project.runs import Run
-from tests.conftest import CONFIGS, ROOT, TINY
+from tests.conftest import CONFIGS, OFFLINE_CONFIGS, ROOT, TINY, needs_network
 
 
 def test_there_are_configs() -> None:
     assert CONFIGS
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", [c for c in CONFIGS if needs_network(c)], ids=str)
+def test_what_needs_a_network_is_parsed(
+    config: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command("fit", "--config", str(config), "--print_config")
+    assert ended.value.code in (0, None)
+    shown, written = (
+        yaml.safe_load(capsys.readouterr().out),
+        yaml.safe_load((ROOT / config).read_text()),
+    )
+    assert shown["data"]["class_path"] == written["data"]["class_path"]
+
+
+@pytest.mark.parametrize("config", OFFLINE_CONFIGS, ids=str)
 def test_fit_test_predict(
     config: Path, command: Callable[..., int], latest: Callable[[], Run]
 ) -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from project.errors import UserError
-from project.state_dicts import check_fits
+from project.state_dicts import check_fits, load_body, renamed
 
 
 def state(*names: str, size: int = 2) -> dict[str, Tensor]:
@@ -32,3 +32,22 @@ def test_differences_are_listed_with_the_likely_cause(
 ) -> None:
     with pytest.raises(UserError, match=said):
         check_fits(stored, wanted)
+
+
+def test_prefixes_are_seen_through_on_both_sides() -> None:
+    assert set(renamed(state("module.model.a"), ["network.a"])) == {"network.a"}
+    assert set(renamed(state("a._orig_mod.b"), ["a.b"])) == {"a.b"}
+    assert set(renamed(state("other"), ["a"])) == {"other"}
+
+
+def test_a_prefix_that_means_something_is_kept() -> None:
+    both = state("model.a", "body.a")
+    assert set(renamed(both, ["model.a", "body.a"])) == set(both)
+    assert set(renamed(both, ["a"])) == set(both)
+
+
+def test_too_little_leaves_the_module_untouched() -> None:
+    own = {name: torch.ones(2) for name in "abcdefgh"}
+    with pytest.raises(UserError, match=r"x\.pt has 7 of 8 tensors \(88% of the numbers\)"):
+        load_body(own, state(*"abcdefg"), head=[], source="x.pt")
+    assert all(tensor.sum() == 2 for tensor in own.values())

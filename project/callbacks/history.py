@@ -30,6 +30,7 @@ class History(callbacks.Checkpoint):
         self._columns: list[str] = []
         self._epochs_done = 0
         self._lrs: dict[str, float] = {}
+        self._validated: dict[str, float] = {}  # of this epoch; Lightning keeps older ones too
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self.path = Path(trainer.default_root_dir) / "metrics.csv"
@@ -45,14 +46,23 @@ class History(callbacks.Checkpoint):
     ) -> None:
         # the rates of the epoch's last step; after it the schedule has already moved on
         groups = optimizer.param_groups
-        self._lrs = {
-            "lr" if number == 0 else f"lr_{group.get('name', number)}": group["lr"]
-            for number, group in enumerate(groups)
-            if number == 0 or group["lr"] != groups[0]["lr"]
-        }
+        self._lrs = {"lr": groups[0]["lr"]}
+        for number, group in enumerate(groups):
+            if "part" in group:  # 0 while all of it is frozen
+                trained = any(parameter.requires_grad for parameter in group["params"])
+                column = f"lr_{group['part']}"
+                self._lrs[column] = max(self._lrs.get(column, 0.0), group["lr"] * trained)
+            elif group["lr"] != groups[0]["lr"]:
+                self._lrs[f"lr_{group.get('name', number)}"] = group["lr"]
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self._validated = {name: v for name, v in _metrics(trainer).items() if _of_val(name)}
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        values = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        values = {name: v for name, v in _metrics(trainer).items() if not _of_val(name)}
+        values |= self._validated
+        self._validated = {}
         values = {name: float(f"{v:.7g}") for name, v in {**values, **self._lrs}.items()}
         row = {"epoch": trainer.current_epoch, "step": trainer.global_step, **values}
         row = {name: row[name] for name in sorted(row, key=_column_order)}
@@ -73,10 +83,11 @@ class History(callbacks.Checkpoint):
             self._rewrite(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"epochs_done": self._epochs_done}
+        return {"epochs_done": self._epochs_done, "validated": self._validated}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._epochs_done = state_dict["epochs_done"]
+        self._validated = state_dict["validated"]
 
     def _append(self, row: dict[str, Any]) -> None:
         with self.path.open("a", newline="", encoding="utf-8") as file:
@@ -91,6 +102,14 @@ class History(callbacks.Checkpoint):
             writer = csv.DictWriter(file, self._columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.rows)
+
+
+def _metrics(trainer: L.Trainer) -> dict[str, float]:
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}
+
+
+def _of_val(name: str) -> bool:
+    return name.startswith("val")
 
 
 def _column_order(name: str) -> tuple[int, str]:

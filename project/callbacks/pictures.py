@@ -1,20 +1,39 @@
 """Pictures of a run, as files and in TensorBoard."""
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 from matplotlib.figure import Figure
+from torch import nn
 
 from project.callbacks.checkpointing import Checkpoint
 from project.callbacks.history import History
-from project.figures import learning_curves
+from project.data import DataModule
+from project.data.loader import Seeded
+from project.figures import augmentation_grid, learning_curves
 from project.tasks import Task
+
+_SAMPLES, _EPOCHS = 4, 6
 
 
 class Pictures(Callback):
-    """Learning curves after training, the task's own pictures after a test: PNG in `figures/`."""
+    """Pictures as PNG in `figures/`.
+
+    At the start what augmentation makes of a few training images, after training the learning
+    curves, after a test the task's own pictures.
+    """
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        data = getattr(trainer, "datamodule", None)
+        wanted = trainer.is_global_zero and not trainer.fast_dev_run
+        if wanted and isinstance(data, DataModule) and _augments_images(data):
+            figure = _augmented(data)
+            _keep(trainer, "augmentation", figure)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         history = next((c for c in trainer.callbacks if isinstance(c, History)), None)
@@ -40,3 +59,31 @@ def _keep(trainer: L.Trainer, name: str, figure: Figure) -> None:
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
             logger.experiment.add_figure(name, figure, global_step=trainer.global_step)
+
+
+def _augments_images(data: DataModule) -> bool:
+    """Whether its training samples are images that are changed at random, then preprocessed."""
+    train: Any = data.datasets.get("train")
+    parts = [getattr(train, name, None) for name in ("augmentation", "preprocessing")]
+    return all(isinstance(part, nn.Module) and not isinstance(part, nn.Identity) for part in parts)
+
+
+def _augmented(data: DataModule) -> Figure:
+    """A few training images, each as it is and as the first epochs will see it."""
+    augmented: Any = copy.copy(data.datasets["train"])
+    augmented.preprocessing = nn.Identity()  # pixels, not what the network takes
+    plain = copy.copy(augmented)
+    plain.augmentation = nn.Identity()
+    # Seeded puts the generators back, so that the run does not notice
+    drawn, original = Seeded(augmented, data.seed), Seeded(plain, data.seed)
+    count = len(augmented)
+    chosen = [number * count // _SAMPLES for number in range(min(_SAMPLES, count))]
+    rows = [[original[row], *(drawn[epoch, row] for epoch in range(_EPOCHS))] for row in chosen]
+    pixels = [[_pixels(sample["inputs"]["image"]) for sample in row] for row in rows]
+    return augmentation_grid(pixels, ["original", *(f"epoch {n + 1}" for n in range(_EPOCHS))])
+
+
+def _pixels(image: torch.Tensor) -> Any:
+    """[H, W, C] of an image [C, H, W]; of more than three channels the first."""
+    channels = image if image.shape[0] in (1, 3) else image[:1]
+    return channels.permute(1, 2, 0).numpy()

@@ -8,6 +8,7 @@ import lightning as L
 from lightning.pytorch.callbacks import Callback
 
 from project.data import DataModule
+from project.errors import UserError
 
 
 class Predictions(Callback):
@@ -24,12 +25,18 @@ class Predictions(Callback):
         self.written: Path | None = None
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.world_size > 1:
+            raise UserError(
+                f"predict was given {trainer.world_size} processes, but writes one table in input "
+                "order: use one, --trainer.devices 1."
+            )
         self.written = Path(self.path or Path(trainer.default_root_dir) / "predictions.csv")
         self.written.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.written.open("w", newline="", encoding="utf-8")
         self._writer: Any = None
         datamodule = getattr(trainer, "datamodule", None)
-        self._names = datamodule.names("test") if isinstance(datamodule, DataModule) else None
+        is_ours = isinstance(datamodule, DataModule)
+        self._names = datamodule.names(datamodule.predicts) if is_ours else None
 
     def on_predict_batch_end(
         self,

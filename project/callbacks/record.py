@@ -8,7 +8,7 @@ import yaml
 from lightning.pytorch.callbacks import Callback
 
 from project.checkpoints import replacing
-from project.runs import flat
+from project.runs import flat, versions
 
 
 class Record(Callback):
@@ -44,6 +44,7 @@ class Record(Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         checkpoint["config"] = self.config
+        checkpoint["versions"] = versions()
 
     def _write(self, trainer: L.Trainer) -> None:
         if trainer.is_global_zero and self.filename and not trainer.fast_dev_run:

@@ -8,13 +8,15 @@ import os
 import sys
 
 from project.cli.arguments import Arguments
-from project.errors import UserError, suggestion
+from project.errors import ChecksFailed, Interrupted, UserError, suggestion
 
 LIGHTNING_VERBS = {
     "fit": "train, then test the best checkpoint",
     "validate": "metrics of a checkpoint on the validation split",
     "test": "metrics of a checkpoint on the test split",
     "predict": "a table of predictions",
+    "check": "what is wrong with the data, all of it, before training",
+    "tune": "which loader settings are fastest here, measured",
     "export": "a trained model as files that run without this project",
 }
 OTHER_VERBS = {
@@ -29,7 +31,8 @@ def main(args: list[str] | None = None) -> int:
         args: Arguments as typed after `python -m project`; None takes the process' own.
 
     Returns:
-        The exit code: 0 done, 2 something the user can put right, said on standard error.
+        The exit code: 0 done, 1 a check found errors, 2 something the user can put right, said on
+        standard error; 128 and the signal's number after an interruption.
     """
     try:
         _dispatch(list(sys.argv[1:] if args is None else args))
@@ -37,6 +40,12 @@ def main(args: list[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except ChecksFailed:
+        return 1
+    except Interrupted as interrupted:
+        return 128 + interrupted.signum
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:  # whoever read our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

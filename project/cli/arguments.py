@@ -5,6 +5,9 @@ from pathlib import Path
 from project.errors import UserError, suggestion
 from project.runs import project_root
 
+SHORT = {"--init_from": "--run.init_from", "--init_head": "--run.init_head"}
+"""What is typed often is typed short."""
+
 
 class Arguments:
     """A command taken apart: what must be known before it is parsed.
@@ -33,9 +36,20 @@ class Arguments:
                 follows = bool(rest) and not rest[0].startswith("-")
                 self.resume = value if equals else rest.pop(0) if follows else "latest"
             else:
-                self.options.append(option + equals + value)
+                self.options.append(SHORT.get(option, option) + equals + value)
         if self.resume and self.verb != "fit":
             raise UserError(f"--resume goes with fit, not with {self.verb}.")
+        if self.option("--run.init_from") is not None:
+            self._check_start()
+
+    def _check_start(self) -> None:
+        if self.verb != "fit":
+            raise UserError(f"--init_from goes with fit, not with {self.verb}: try --ckpt_path.")
+        if self.resume not in (None, "auto") or self.option("--ckpt_path") is not None:
+            raise UserError(
+                "--init_from starts a new training with the weights of a file; --resume and "
+                "--ckpt_path go on with an old one, its optimizer and position. Give one of them."
+            )
 
     def option(self, name: str) -> str | None:
         """The value typed for an option, such as `--ckpt_path`; the last one if several."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lightning as L
 import torch
@@ -25,22 +25,35 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 import project.data
 import project.models
 import project.tasks  # noqa: F401 - makes short class names known to the parser
-from project import runs
+from project import runs, tune
 from project.batches import SIZES
-from project.callbacks import Checkpoint, History, Pictures, Predictions, Progress, Record
-from project.checkpoints import AtomicCheckpointIO
+from project.callbacks import (
+    Checkpoint,
+    DataWait,
+    Freezing,
+    History,
+    Interruption,
+    Pictures,
+    Predictions,
+    Progress,
+    Record,
+)
+from project.checkpoints import AtomicCheckpointIO, start_from
 from project.cli.arguments import Arguments
 from project.cli.parser_errors import explain
 from project.cli.start import Start
 from project.data import DataModule
-from project.errors import UserError
+from project.errors import ChecksFailed, Interrupted, UserError
 from project.export import FORMATS, bundle
+from project.findings import report, summary, write
 from project.tasks import Task
 from project.trainer import Trainer
 
 NOISE = (
     ".*does not have many workers.*",  # the loader's settings are ours, and measured
     ".*The number of training batches.*logging interval.*",  # metrics are logged per epoch anyway
+    ".*was deprecated in v4.*",  # inside Lightning's command line, which asks for jsonargparse < 5
+    ".*JSONARGPARSE_DEPRECATION_WARNINGS.*",
     ".*isinstance.treespec, LeafSpec.*",  # inside Lightning
 )
 """Warnings of the frameworks that ask nothing of the user."""
@@ -54,6 +67,9 @@ class RunSettings:
         root: Where all runs lie; relative to the project's root.
         experiment: The directory in between; by default the name of the first config file.
         name: The run's own name; by default the time and four random letters.
+        init_from: Weights to start fit with, and nothing else: a run's directory (its best
+            checkpoint), a checkpoint, or another weights file. They must fit.
+        init_head: Whether to `keep` the head of those weights, or to `replace` it by a new one.
         test_after_fit: Test the best checkpoint when training ends.
         export_after_fit: Export the best checkpoint when training ends.
         num_threads: CPU threads of torch's operations; None leaves torch's choice. Small models are
@@ -63,6 +79,8 @@ class RunSettings:
     root: str = "runs"
     experiment: str | None = None
     name: str | None = None
+    init_from: str | None = None
+    init_head: Literal["keep", "replace"] = "keep"
     test_after_fit: bool = True
     export_after_fit: bool = False
     num_threads: int | None = None
@@ -80,6 +98,11 @@ def run(arguments: Arguments) -> "CommandLine":
             return CommandLine(start, start.parsed_arguments(Path(scratch)))
         except ArgumentError as error:
             raise explain(error, arguments) from None
+        except Interrupted:
+            run = start.writes_to
+            if run and run.checkpoint("last").is_file():
+                _say(f"saved. Go on with: {_python()} -m project fit --resume {run.shown()}")
+            raise
         except (UserError, MisconfigurationException) as error:
             if start.made and not start.made.checkpoint("last").exists():
                 runs.discard(start.made)  # a mistake is mended and tried again: leave no trace
@@ -104,12 +127,21 @@ class CommandLine(LightningCLI):
             subclass_mode_model=True,
             subclass_mode_data=True,
             trainer_class=Trainer,
-            trainer_defaults={"enable_model_summary": False, "enable_autolog_hparams": False},
+            trainer_defaults={
+                "enable_model_summary": False,
+                "enable_autolog_hparams": False,
+                "use_distributed_sampler": False,  # the data module shares out its samples itself
+            },
             seed_everything_default=0,
             save_config_callback=None,  # Record does that, and lets a second command pass
             auto_configure_optimizers=False,  # the task makes them: its hyperparameters have them
             args=args,
         )
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        ours = dict.fromkeys(("check", "tune"), {"model", "datamodule"})
+        return {**LightningCLI.subcommands(), **ours}
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         return super().init_parser(**{"exit_on_error": False, **kwargs})
@@ -119,6 +151,8 @@ class CommandLine(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_lightning_class_args(Checkpoint, "checkpoint")
+        parser.add_lightning_class_args(Freezing, "freezing")
+        parser.add_lightning_class_args(DataWait, "data_wait")
         parser.add_lightning_class_args(Progress, "progress")
         parser.add_lightning_class_args(Predictions, "predictions")
         parser.add_class_arguments(RunSettings, "run")
@@ -137,8 +171,7 @@ class CommandLine(LightningCLI):
         """Nothing: `Start` has put the checkpoint's values where they belong."""
 
     def _dump_config(self) -> None:
-        """What the task's hyperparameters are taken from."""
-        self.config_dump = _plain(self.config[self.verb])
+        """Nothing: what the task's hyperparameters are taken from is there already."""
 
     def _set_seed(self) -> None:
         if self._get(self.config, "seed_everything") is True:
@@ -148,7 +181,7 @@ class CommandLine(LightningCLI):
     @property
     def plain_config(self) -> dict[str, Any]:
         """The whole config as plain values, without what only this verb takes."""
-        config = _plain(self.config[self.verb])
+        config = _plain(self.config_dump)
         for key in {*self._subcommand_method_arguments[self.verb], "config"}:
             config.pop(key, None)
         task = config["model"]["init_args"]  # what the data supplies is not a setting
@@ -164,22 +197,32 @@ class CommandLine(LightningCLI):
         if settings.num_threads is not None:
             torch.set_num_threads(settings.num_threads)
         self.start.refuse_finished(trainer.max_epochs)
-        if trainer.fast_dev_run:
+        if trainer.fast_dev_run or self.verb in ("check", "tune"):
             self.run = runs.Run(Path(tempfile.mkdtemp(prefix="fast_dev_run_")))
             return
         if (self.verb == "fit" and not self.start.resumes) or self.start.run is None:
             experiment = settings.experiment or self.start.experiment or "default"
             settings.experiment = experiment
-            self.run = runs.create(runs.rooted(settings.root), experiment, settings.name)
-            self.start.made = self.run
+            self.run = self._new_run(runs.rooted(settings.root), experiment, settings.name)
         else:
             self.run = self.start.run
-        if self.verb == "fit" or self.start.run is None:
+        if runs.is_first_process() and (self.verb == "fit" or self.start.run is None):
             seed = self._get(self.config, "seed_everything")
             start = self.start
             runs.record_environment(self.run, start.arguments.typed, seed, start.files)
 
+    def _new_run(self, root: Path, experiment: str, name: str | None) -> runs.Run:
+        """Make the run's directory; the run's further processes find it in the environment."""
+        made = runs.made_by_first_process()
+        if made is None:
+            made = self.start.made = runs.create(root, experiment, name)
+            os.environ[runs.VARIABLE] = str(made.path)
+        return made
+
     def instantiate_classes(self) -> None:
+        self.config_dump = _plain(self.config[self.verb])
+        if self.start.checkpoint or self.settings.init_from:
+            self.config = _without_weights(self.config)
         try:
             super().instantiate_classes()
         except ValueError as error:
@@ -188,6 +231,7 @@ class CommandLine(LightningCLI):
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Any]) -> L.Trainer:
         if config["enable_progress_bar"] is False:  # Lightning refuses one without the other
             callbacks = [c for c in callbacks if not isinstance(c, Progress)]
+        callbacks = [*callbacks, Interruption()]  # after the checkpoint is written
         try:
             return super()._instantiate_trainer(config, callbacks)
         except (TypeError, ValueError) as error:
@@ -210,6 +254,13 @@ class CommandLine(LightningCLI):
         return super().instantiate_trainer(**kwargs)
 
     def before_fit(self) -> None:
+        if self.settings.init_from and not self.start.resumes:
+            if self.start.checkpoint:
+                raise UserError(
+                    f"run.init_from is {self.settings.init_from!r}, which starts a new training; "
+                    "--ckpt_path goes on with an old one. Leave one of them out."
+                )
+            start_from(self.model, self.settings.init_from, self.settings.init_head)
         parameters = sum(p.numel() for p in self.model.parameters())
         _say(
             f"{self.run.experiment}: {type(self.model).__name__}, "
@@ -240,14 +291,31 @@ class CommandLine(LightningCLI):
             "best_epoch": checkpoint.best_epoch,
             f"best_{checkpoint.monitor}": checkpoint.best_value,
         }
-        self.run.add_metrics("fit", fitted)
+        self._add_metrics("fit", fitted)
         if best and self.settings.test_after_fit:
             self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best, verbose=False)
             results = self._results()
-            self.run.add_metrics("test", results)
+            self._add_metrics("test", results)
         if best and self.settings.export_after_fit:
             bundle.export(Path(best), self.run.path / "export", list(FORMATS))
         self._summarize(fitted, results)
+
+    def check(self, **kwargs: Any) -> None:
+        found = self.trainer.check(**kwargs)
+        every = [finding for findings in found.values() for finding in findings]
+        folder = runs.rooted(self.settings.root) / (self.start.experiment or "default")
+        table = folder / "check.csv"
+        write(every, table)
+        for name, findings in found.items():
+            print(f"{name}: {summary(findings)}\n{report(findings)}")
+        print(f"in full: {table}")
+        if any(finding.severity == "error" for finding in every):
+            raise ChecksFailed
+
+    def tune(self, **kwargs: Any) -> None:
+        tried = self.trainer.tune(**kwargs)
+        print(tune.table(tried))
+        print(f"best: {tune.fastest(tried).options()}")
 
     def validate(self, **kwargs: Any) -> None:
         self._evaluate("validate", **kwargs)
@@ -265,9 +333,13 @@ class CommandLine(LightningCLI):
     def _evaluate(self, verb: str, **kwargs: Any) -> None:
         getattr(self.trainer, verb)(**{**kwargs, "verbose": False})
         results = self._results()
-        self.run.add_metrics(verb, {"checkpoint": str(self.start.checkpoint), **results})
+        self._add_metrics(verb, {"checkpoint": str(self.start.checkpoint), **results})
         _say(f"checkpoint  {self.start.checkpoint}")
         _say(f"{verb:10}  {_listed(results)}")
+
+    def _add_metrics(self, verb: str, values: dict[str, Any]) -> None:
+        if runs.is_first_process():
+            self.run.add_metrics(verb, values)
 
     def _results(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.trainer.callback_metrics.items()}
@@ -291,6 +363,15 @@ class CommandLine(LightningCLI):
             f"--trainer.max_epochs {2 * max(1, fitted['epochs'])}",
         }.items():
             _say(f"  {what:10}  {command}")
+
+
+def _without_weights(config: Namespace) -> Namespace:
+    """The config of a network that other values go into, as `checkpoints.without_weights` says."""
+    config = config.clone()
+    for key in list(config.keys()):
+        if ".network." in key and key.endswith(".init_args.weights"):
+            config[key] = None
+    return config
 
 
 def _size(name: str, data: DataModule) -> int:
@@ -339,7 +420,8 @@ def _listed(values: dict[str, float]) -> str:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    if runs.is_first_process():
+        print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -352,6 +434,7 @@ def _quiet() -> Generator[None]:
     with warnings.catch_warnings():
         for noise in NOISE:
             warnings.filterwarnings("ignore", noise)
+        warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
         try:
             yield
         finally:

@@ -23,7 +23,7 @@ ONLY_WHEN_TRAINING = {
     "detect_anomaly",
 }  # fmt: skip
 GROUPS = {
-    "fit": ("checkpoint", "progress", "run"),
+    "fit": ("checkpoint", "data_wait", "progress", "run"),
     "predict": ("predictions", "progress", "run"),
 }
 WHICH_CHECKPOINT = {
@@ -88,7 +88,7 @@ def of_verb(verb: str) -> str:
             f"usage: python -m project {verb} [--config FILE ...] [--KEY VALUE ...]",
             _section("options", _own(verb, tree)),
             *(_section(f"--{n}", _rows(c, f"--{n}")) for n, c in groups.items() if c),
-            _classes("the problem", "model", tree.parameters["model"]) if verb == "fit" else MODEL,
+            _model(verb, tree),
             _classes("the data", "data", tree.parameters["data"]),
             _trainer(verb),
             textwrap.fill(
@@ -102,18 +102,28 @@ def of_verb(verb: str) -> str:
     ).replace("\n\n\n", "\n\n")
 
 
+def _model(verb: str, tree: Class) -> str:
+    if verb in ("fit", "check", "tune"):
+        return _classes("the problem", "model", tree.parameters["model"])
+    return MODEL
+
+
 def _groups(verb: str) -> tuple[str, ...]:
     return GROUPS.get(verb, ("progress", "run"))
 
 
 def _own(verb: str, tree: Class) -> list[Row]:
     resume = "Continue a run where it ended: latest (the default), its name or its directory."
+    start = "Start with the weights of a run or file and nothing else; short for --run.init_from."
     seed = tree.parameters["seed_everything"]
     return [
         ("--config FILE", "Looked up in the working directory, then in the project's root. May be "
          "repeated; a later file wins key by key."),
-        *([("--resume [RUN]", resume)] if verb == "fit" else []),
-        ("--ckpt_path PATH|best|last", WHICH_CHECKPOINT[verb == "fit"]),
+        *([("--resume [RUN]", resume), ("--init_from PATH", start)] if verb == "fit" else []),
+        *([("--ckpt_path PATH|best|last", WHICH_CHECKPOINT[verb == "fit"])]
+          if verb not in ("check", "tune") else []),
+        *([(f"--{_left(each, '')[1:]}", each.meaning)
+           for name, each in options.own_options(verb).items() if name in ("seconds", "write")]),
         (f"--seed_everything {seed.example}", seed.meaning),
         ("--print_config", "Show the whole config, with every default, and stop."),
     ]  # fmt: skip

@@ -94,15 +94,27 @@ def _typed(words: list[str]) -> list[tuple[str, str]]:
 
 
 def _parameter(key: str, arguments: Arguments) -> Parameter | None:
-    """What the catalog knows of the last part of a key, whichever class it belongs to."""
+    """What the catalog knows of the last part of a key, of the chosen class if that is known."""
     owners = [options.of_verb(arguments.verb)]
     *parents, name = key.split(".")
-    for parent in parents:
+    for depth, parent in enumerate(parents, 1):
         slots = [owner.parameters[parent] for owner in owners if parent in owner.parameters]
         groups = [options.group(slot) for slot in slots]
-        chosen = [each for slot in slots for each in (options.choices(slot) or {}).values()]
-        owners = [each for each in [*groups, *chosen] if each]
+        found = {path: c for slot in slots for path, c in (options.choices(slot) or {}).items()}
+        named = _class_named(".".join(parents[:depth]), arguments)
+        chosen = [c for path, c in found.items() if path.rpartition(".")[2] == named]
+        owners = [each for each in [*groups, *(chosen or found.values())] if each]
     return next((o.parameters[name] for o in owners if name in o.parameters), None)
+
+
+def _class_named(key: str, arguments: Arguments) -> str | None:
+    """The short name of the class that the command, else the last config file, has at a key."""
+    names = [value for option, value in _typed(arguments.options) if option == key]
+    for path in reversed(arguments.configs):
+        for dotted, entry in config_files.entries(Entry(path, None, config_files.read(path))):
+            if dotted in (key, f"{key}.class_path") and isinstance(entry.value, ScalarNode):
+                names.append(entry.value.value)
+    return names[0].rpartition(".")[2] if names else None
 
 
 def _ambiguous(reason: str, key: str, place: _Found) -> str | None:

@@ -1,5 +1,6 @@
 """What a command starts from: the run, its checkpoint, and the order in which settings win."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ class Start:
         self.root = runs.rooted(arguments.option("--run.root") or "runs")
         self.run: runs.Run | None = None  # where it begins: a resumed run, or that of a checkpoint
         self.checkpoint: Path | None = None
+        if runs.is_first_process():
+            os.environ.pop(runs.VARIABLE, None)  # of an earlier command in this process
         self.made: runs.Run | None = None  # a directory that the command has made
         self.files: dict[str, Any] = {}  # what the config files say, merged
         for path in arguments.configs:
@@ -50,8 +53,13 @@ class Start:
         return named or self.arguments.configs[0].stem
 
     @property
+    def writes_to(self) -> runs.Run | None:
+        """The run that the command trains, once its directory is known."""
+        return self.made or (self.run if self.resumes else None)
+
+    @property
     def _trains(self) -> bool:
-        return self.arguments.verb == "fit"
+        return self.arguments.verb in ("fit", "check", "tune")
 
     @property
     def resumes(self) -> bool:
@@ -61,18 +69,15 @@ class Start:
     def _locate(self) -> None:
         """Find the checkpoint, and the run it belongs to."""
         verb, given = self.arguments.verb, self.arguments.option("--ckpt_path")
+        if self.arguments.resume == "auto":
+            self._resume_if_begun()
         if self.arguments.resume is not None:
             self.run = runs.find(self.root, self.arguments.resume, self.experiment)
-            self.checkpoint = self.run.checkpoint("last")
-            if not self.checkpoint.is_file():
-                raise UserError(
-                    f"The run {self.run.path} has no checkpoint to go on from: it ended before its "
-                    "first one. Start it again with fit."
-                )
+            self.checkpoint = self._whole_checkpoint(self.run, given or "last")
         elif given not in (None, "best", "last"):
             self.checkpoint = self._checkpoint_at(given)
             self.run = runs.of_checkpoint(self.checkpoint)
-        elif given or verb != "fit":
+        elif given or not self._trains:
             which = given or "best"
             candidates = runs.runs_in(self.root, self.experiment)
             usable = [run for run in candidates if run.checkpoint(which).is_file()]
@@ -84,6 +89,51 @@ class Start:
                 )
             self.run = usable[-1]
             self.checkpoint = self.run.checkpoint(which)
+
+    def _resume_if_begun(self) -> None:
+        """Resume the run of the given name if it has a checkpoint, else start it."""
+        name = self.arguments.option("--run.name")
+        if name is None:
+            raise UserError(
+                "--resume auto goes on with a run if it has begun, so it needs the run's name: "
+                '--run.name NAME, such as --run.name "$SLURM_JOB_ID".'
+            )
+        if runs.made_by_first_process():
+            self.arguments.resume = None
+            return
+        run = runs.Run(self.root / (self.experiment or "default") / name)
+        if run.checkpoint("last").is_file():
+            self.arguments.resume = str(run.path)
+            return
+        self.arguments.resume = None
+        if run.path.is_dir():
+            runs.discard(run)  # it ended before its first checkpoint
+
+    def _whole_checkpoint(self, run: runs.Run, which: str) -> Path:
+        """A run's checkpoint, after making sure that it can be read.
+
+        Raises:
+            UserError: It is missing or damaged; names the next best.
+        """
+        path = run.checkpoint(which)
+        if not path.is_file():
+            raise UserError(
+                f"The run {run.shown()} has no {which} checkpoint to go on from: it ended before "
+                "its first one. Start it again with fit."
+            )
+        try:
+            read_checkpoint(path)
+        except UserError as error:
+            other = run.checkpoint("last" if which == "best" else "best")
+            try:
+                epoch = read_checkpoint(other)["epoch"]
+            except UserError:
+                raise error from None
+            raise UserError(
+                f"{error} {other.name}, of epoch {epoch + 1}, is whole: go on from it with "
+                f"--resume {run.shown()} --ckpt_path {other.stem}"
+            ) from None
+        return path
 
     def _checkpoint_at(self, given: str) -> Path:
         """A checkpoint file, or the right one of a run's directory."""
@@ -124,6 +174,8 @@ class Start:
         before, files, after = {}, self.files, {}
         if self.resumes and self.run:
             before = {key: value for key, value in self.config.items() if key != "run"}
+            begun = self.config.get("run") or {}  # all else of it is about the directory
+            before["run"] = {k: v for k, v in begun.items() if k.startswith("init_")}
             files = runs.changes(self.run.environment.get("config_files"), files)
         elif self.config:
             before = {"data": self.config["data"]}

@@ -1,7 +1,11 @@
 """Data sets, by what they hold. A data module gives batches as in `project.batches`."""
 
+from project.data.cifar10 import CIFAR10
+from project.data.columns import Columns
 from project.data.datamodule import DataModule
 from project.data.digits import Digits
+from project.data.images import Images
+from project.data.index import Splits
 from project.data.loader import Loader
 
-__all__ = ["DataModule", "Digits", "Loader"]
+__all__ = ["CIFAR10", "Columns", "DataModule", "Digits", "Images", "Loader", "Splits"]

@@ -33,6 +33,9 @@ class DataModule(L.LightningDataModule):
     class_names: list[str]
     """What the numbers 0, 1, … of a class target mean."""
 
+    predicts = "test"
+    """The split, or whatever else a subclass has a data set for, that `predict` runs over."""
+
     sizes: dict[str, int]
     """The numbers of `project.batches.SIZES` that apply to this data."""
 
@@ -56,6 +59,10 @@ class DataModule(L.LightningDataModule):
     def description(self) -> dict[str, Any]:
         """Plain values that whoever uses a trained model needs; kept in the checkpoint."""
         return {"class_names": list(self.class_names), "sizes": dict(self.sizes)}
+
+    def fingerprint(self) -> str | None:
+        """Changes when the samples change, so that a resumed run can say so; None if unknown."""
+        return None
 
     def setup(self, stage: str) -> None:
         if not self.datasets:
@@ -95,10 +102,14 @@ class DataModule(L.LightningDataModule):
         return self._evaluation_loader("test")
 
     def predict_dataloader(self) -> DataLoader:
-        return self._evaluation_loader("test")
+        return self._evaluation_loader(self.predicts)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"seed": self.seed, "description": self.description()}
+        return {
+            "seed": self.seed,
+            "description": self.description(),
+            "fingerprint": self.fingerprint(),
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         known, now = state_dict["description"].get("class_names"), list(self.class_names)
@@ -106,6 +117,13 @@ class DataModule(L.LightningDataModule):
             raise UserError(
                 f"The checkpoint was trained on the classes {known}, this data has {now}. Use the "
                 "data it was trained on, or start a new run."
+            )
+        before, after = state_dict.get("fingerprint"), self.fingerprint()
+        if before is not None and after is not None and before != after:
+            warnings.warn(
+                "The data have changed since the checkpoint was written (fingerprint "
+                f"{before[:8]} then, {after[:8]} now): the run goes on with other samples.",
+                stacklevel=2,
             )
         if state_dict["seed"] != self.seed:
             warnings.warn(
@@ -123,10 +141,14 @@ class DataModule(L.LightningDataModule):
         return self.datasets[split]
 
     def _evaluation_loader(self, split: str) -> DataLoader:
+        dataset = Seeded(self._dataset(split), self.seed)
+        trainer = self.trainer
+        rank, world_size = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         return DataLoader(
-            Seeded(self._dataset(split), self.seed),
+            dataset,
             batch_size=self.batch_size,
-            shuffle=False,
+            # every sample once over all processes: none is repeated to make the shares even
+            sampler=range(rank, len(dataset), world_size),
             drop_last=False,
             **self._settings(),
         )

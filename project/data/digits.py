@@ -1,6 +1,7 @@
 """Handwritten digits that ship inside scikit-learn: real data without a download."""
 
-from typing import Any
+import hashlib
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -62,6 +63,12 @@ class Digits(DataModule):
             )
             for split, index in rows.items()
         }
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for split in self.datasets.values():
+            digest.update(cast(ImagesInMemory, split).images.numpy().tobytes())
+        return digest.hexdigest()
 
     def names(self, split: str) -> list[str]:
         return [f"digits[{row}]" for row in self.rows[split]]

@@ -42,7 +42,7 @@ class Image(nn.Module):
                 "needed to export it. Let the data module's description() give them, as in "
                 "project/data/digits.py, and train again."
             )
-        self.preprocessing = ImagePreprocessing(numbers["size"], numbers["mean"], numbers["std"])
+        self.preprocessing = ImagePreprocessing(**numbers)
         self.num_channels = len(numbers["mean"])
 
     def forward(self, image: Tensor) -> Tensor:
@@ -79,7 +79,6 @@ class Image(nn.Module):
 
     def contract(self) -> dict[str, Any]:
         """What whoever calls the model must know of this input."""
-        height, width = self.preprocessing.size
         colours = {1: "grey levels", 3: "red, green, blue"}.get(self.num_channels, "as in training")
         return {
             "dtype": "uint8",
@@ -90,14 +89,25 @@ class Image(nn.Module):
             "preprocessing": {
                 "where": "inside the model: give it the pixels as they are",
                 "steps": [
+                    *self._framing(),
                     "divide by 255",
-                    f"resize to {height} x {width} pixels, bilinear, antialiased, the aspect ratio "
-                    "not kept",
                     "subtract the mean and divide by the std of each channel",
                 ],
                 **self.preprocessing.description(),
             },
         }
+
+    def _framing(self) -> list[str]:
+        """How a picture of any size comes to be one of a fixed size, in words."""
+        (height, width), crop = self.preprocessing.size, self.preprocessing.crop
+        resize = f"resize to {height} x {width} pixels, bilinear, antialiased"
+        if crop is None:
+            return [f"{resize}, the aspect ratio not kept"]
+        return [
+            f"cut out the centre: of the largest part of the aspect {height} : {width}, "
+            f"{crop:g} of each side",
+            f"{resize}, the aspect ratio kept",
+        ]
 
 
 INPUTS = {"image": Image}

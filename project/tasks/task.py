@@ -14,7 +14,15 @@ from torchmetrics import MetricCollection
 from torchmetrics.aggregation import MeanMetric
 
 from project.batches import Batch, batch_size, check_inputs
-from project.optim import Schedule, Scheduler, parameter_groups
+from project.models.freezing import replace_batch_norms
+from project.optim import (
+    Part,
+    Schedule,
+    Scheduler,
+    check_same_groups,
+    group_names,
+    parameter_groups,
+)
 from project.randomness import combine, seed_all
 from project.state_dicts import check_fits
 
@@ -25,6 +33,9 @@ class Task(L.LightningModule):
     A subclass computes the loss and the predictions of a batch in `loss_and_predictions` and puts
     predictions into a table in `decode`; the steps, logging and optimization are here. Logged are
     `train_loss`, `val_loss`, `test_loss` and each metric under `val_` and `test_`, once per epoch.
+
+    A network made from pretrained weights may have two attributes: `loaded`, one line that says
+    what was loaded, and `expects`, the `mean` and `std` its images were normalised with.
 
     Args:
         network: Takes a batch's inputs by name.
@@ -63,6 +74,11 @@ class Task(L.LightningModule):
         self.test_metrics = metrics.clone(prefix="test_")
         self.tables: dict[str, Tensor] = {}
         self.seed = torch.initial_seed()
+        self.loaded: str = getattr(network, "loaded", "")
+        self.expects: dict[str, list[float]] = getattr(network, "expects", {})
+        self.parts: list[Part] = []  # of the network, with a learning rate of their own
+        self.group_norms: list[str] = []  # layers of the network that were BatchNorm when made
+        self._group_names: dict[str, list[str]] | None = None
         self._optimizer_settings: list[dict[str, Any]] = []
         self._inputs_checked = False
 
@@ -131,7 +147,11 @@ class Task(L.LightningModule):
         self._log_evaluation("test", self.test_loss, self.test_metrics)
 
     def configure_optimizers(self) -> Any:
-        optimizer = self.optimizer(parameter_groups(self.network))
+        groups = parameter_groups(self.network, self.parts)
+        self._group_names = group_names(self.network, groups)
+        optimizer = self.optimizer(groups)
+        for group in optimizer.param_groups:
+            group["lr"] *= group.get("lr_factor", 1.0)
         self._optimizer_settings = [_settings(group) for group in optimizer.param_groups]
         if self.schedule is None:
             return optimizer
@@ -140,6 +160,19 @@ class Task(L.LightningModule):
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
+
+    def on_fit_start(self) -> None:
+        if self.loaded:
+            self.print(self.loaded)
+        data = getattr(self.trainer, "datamodule", None)
+        used = data.description().get("preprocessing") if data else None
+        if used and any(not _near(used[name], self.expects[name]) for name in self.expects):
+            warnings.warn(
+                f"The pretrained weights expect images normalised with mean {self.expects['mean']} "
+                f"and std {self.expects['std']}; data.normalization gives them mean {used['mean']} "
+                f"and std {used['std']}.",
+                stacklevel=2,
+            )
 
     def on_train_start(self) -> None:
         self._apply_settings(self.trainer.optimizers[0])
@@ -150,10 +183,26 @@ class Task(L.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["seed"] = self.seed
+        if self.trainer.world_size > 1:  # the first process writes: let it write for all
+            state = self.train_loss.state_dict()
+            checkpoint["train_loss"] = {k: self.all_gather(v) for k, v in state.items()}
+        checkpoint["group_norms"] = self.group_norms
+        checkpoint["parameter_groups"] = self._group_names
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.become_like(checkpoint)
         check_fits(checkpoint["state_dict"], self.state_dict())
         self.seed = checkpoint.get("seed", self.seed)
+        for name, of_all in checkpoint.get("train_loss", {}).items():
+            mine = of_all[self.global_rank] if self.global_rank < len(of_all) else of_all[0] * 0
+            checkpoint["state_dict"][f"train_loss.{name}"] = mine
+        if self._trainer is not None and self._trainer.state.fn == "fit":
+            groups = parameter_groups(self.network, self.parts)
+            check_same_groups(self.network, checkpoint.get("parameter_groups"), groups)
+
+    def become_like(self, checkpoint: dict[str, Any]) -> None:
+        """Change the network as that of a checkpoint was changed after it had been made."""
+        self.group_norms += replace_batch_norms(self.network, checkpoint.get("group_norms") or [])
 
     def _checked(self, batch: Batch) -> tuple[Tensor, Tensor]:
         if not self._inputs_checked:
@@ -194,6 +243,12 @@ class Task(L.LightningModule):
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in group.items() if k not in ("params", "initial_lr")}
+
+
+def _near(used: list[float], expected: list[float]) -> bool:
+    if len(used) != len(expected):
+        return False
+    return all(abs(a - b) < 0.01 for a, b in zip(used, expected, strict=True))
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """Best is the best, last is the last, and neither is ever half a file."""
 
 import math
+import shutil
 from pathlib import Path
 
 import lightning as L
@@ -36,7 +37,7 @@ class Scripted(Classification):
         return loss, predictions
 
 
-def fit(folder: Path, losses: list[float], **checkpoint: object) -> Checkpoint:
+def fit(folder: Path, losses: list[float], every: int = 1, **checkpoint: object) -> Checkpoint:
     torch.manual_seed(0)
     batch = {
         "inputs": {"features": torch.randn(4, 2)},
@@ -47,6 +48,7 @@ def fit(folder: Path, losses: list[float], **checkpoint: object) -> Checkpoint:
     callback = Checkpoint(**checkpoint)
     trainer = Trainer(
         max_epochs=len(losses),
+        check_val_every_n_epoch=every,
         default_root_dir=folder,
         callbacks=[History(), callback],
         plugins=[AtomicCheckpointIO()],
@@ -126,6 +128,53 @@ def test_within_an_epoch_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         Checkpoint(every_n_steps=0)
 
 
+def test_when_so_much_time_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10**6, 50))  # each look at the clock is 50 seconds after the last
+    monkeypatch.setattr("project.callbacks.checkpointing.time.monotonic", lambda: next(clock))
+    saved: list[int] = []
+    save = Trainer.save_checkpoint
+    monkeypatch.setattr(
+        Trainer,
+        "save_checkpoint",
+        lambda self, *a: (saved.append(self.global_step), save(self, *a)),
+    )
+    fit(tmp_path, [0.2, 0.3], every_minutes=0.5)
+    assert saved == [1, 2, 3, 4]
+    with pytest.raises(UserError, match="every_minutes is 0"):
+        Checkpoint(every_minutes=0)
+
+
+@pytest.mark.parametrize(
+    ("losses", "kept"),
+    [([0.5, 0.2, 0.4, 0.3], [1, 3]), ([0.1, 0.2, math.nan, 0.3], [0, 1]), ([0.3], [0])],
+)
+def test_the_top_ones_are_kept(tmp_path: Path, losses: list[float], kept: list[int]) -> None:
+    fit(tmp_path, losses, keep_top=2)
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"best.ckpt", "last.ckpt", *(f"epoch_{epoch:04d}.ckpt" for epoch in kept)}
+    for epoch in kept:
+        assert epoch_in(tmp_path / "checkpoints" / f"epoch_{epoch:04d}.ckpt") == epoch
+    with pytest.raises(UserError, match="keep_top is -1"):
+        Checkpoint(keep_top=-1)
+
+
+def test_a_full_disk_is_said_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=50)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(UserError, match=r"0 MB free, but 3 checkpoints.*--run\.root"):
+        fit(tmp_path, [0.1])
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_left_overs_of_a_killed_save_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / ".last.ckpt.123.tmp").write_text("half")
+    fit(tmp_path, [0.1])
+    assert not list((tmp_path / "checkpoints").glob(".*"))
+
+
 def test_a_failed_save_leaves_the_old_file_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +246,16 @@ def test_a_class_from_elsewhere_is_not_imported(tmp_path: Path) -> None:
     hyperparameters["network"] = {"class_path": "evil_module.Net", "init_args": {}}
     torch.save({"state_dict": {}, "hyper_parameters": hyperparameters}, tmp_path / "e.ckpt")
     with pytest.raises(UserError, match=r"evil_module\.Net"):
+        load_task(tmp_path / "e.ckpt")
+
+
+@pytest.mark.parametrize("instantiator", ["os.system", "evil_module.make"])
+def test_an_instantiator_from_elsewhere_is_not_called(tmp_path: Path, instantiator: str) -> None:
+    network = {"class_path": "project.models.ResNet", "init_args": {"in_channels": 1}}
+    hyperparameters = {"_class_path": "project.tasks.Classification", "class_names": ["a", "b"]}
+    hyperparameters |= {"_instantiator": instantiator, "network": network}
+    torch.save({"state_dict": {}, "hyper_parameters": hyperparameters}, tmp_path / "e.ckpt")
+    with pytest.raises(UserError, match=f"built by '{instantiator}'"):
         load_task(tmp_path / "e.ckpt")
 
 

@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import warnings
+from collections.abc import Iterator
 from itertools import islice
 
 import pytest
@@ -12,8 +14,13 @@ from project import data
 from project.batches import INPUTS, SIZES, batch_size
 from project.data import DataModule, Loader
 from project.errors import UserError
+from tests.data.photos import fake_cifar10, folder_of_classes
 
-EXAMPLES: dict[str, dict] = {"Digits": {}}
+EXAMPLES: dict[str, dict] = {
+    "CIFAR10": {"batch_size": 16, "loader": Loader(num_workers=0)},
+    "Digits": {},
+    "Images": {"batch_size": 8, "size": 12, "loader": Loader(num_workers=0)},
+}
 MODULES = sorted(
     name
     for name in data.__all__
@@ -21,6 +28,16 @@ MODULES = sorted(
     and issubclass(getattr(data, name), DataModule)
     and getattr(data, name) is not DataModule
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the data modules read, which a test can't download."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        EXAMPLES["CIFAR10"]["root"] = str(fake_cifar10(folder / "cifar10", patch))
+        EXAMPLES["Images"]["root"] = str(folder_of_classes(folder / "photos", per_class=20))
+        yield
 
 
 def make(name: str, seed: int = 0, **options: object) -> DataModule:
@@ -142,6 +159,18 @@ class TestDataModule:
         description = module.description()
         assert json.loads(json.dumps(description)) == description
         assert description["class_names"] == module.class_names
+
+    def test_changed_samples_are_said_on_resume(self, name: str) -> None:
+        module = make(name)
+        fingerprint = module.fingerprint()
+        if fingerprint is None:
+            pytest.skip("this data can't tell")
+        assert make(name, seed=1).fingerprint() == fingerprint
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            module.load_state_dict(module.state_dict())
+        with pytest.warns(UserWarning, match="data have changed since"):
+            module.load_state_dict({**module.state_dict(), "fingerprint": "0" * 64})
 
     def test_other_classes_are_refused_on_resume(self, name: str) -> None:
         module = make(name)

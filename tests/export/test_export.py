@@ -434,3 +434,25 @@ def test_an_input_nothing_prepares_is_named(task, monkeypatch):
 def test_the_preprocessing_must_be_known(task):
     with pytest.raises(UserError, match="says of its preprocessing None; size, mean and std"):
         Served(task, {"preprocessing": None})
+
+
+@pytest.mark.parametrize("crop", [None, 0.875])
+def test_the_aspect_is_kept_in_every_format_and_in_words(run, tmp_path, crop):
+    path = run.checkpoint("best")
+    checkpoint = read_checkpoint(path)
+    preprocessing = checkpoint["Digits"]["description"]["preprocessing"]
+    if crop is not None:
+        preprocessing["crop"] = crop
+    names = RUNNABLE if crop else ["ts"]
+    bundle.write(load_task(path), checkpoint, path, tmp_path / "out", names)  # compares at 4 shapes
+    told = contract_of(tmp_path / "out")["inputs"]["image"]["preprocessing"]
+    assert told.get("crop") == crop
+    if crop is None:
+        assert told["steps"][0].endswith("antialiased, the aspect ratio not kept")
+    else:
+        assert "cut out the centre" in told["steps"][0]
+        assert "0.875 of each side" in told["steps"][0]
+        assert told["steps"][1].endswith("the aspect ratio kept")
+    assert told["steps"][-2:] == [
+        "divide by 255", "subtract the mean and divide by the std of each channel",
+    ]  # fmt: skip

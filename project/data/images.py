@@ -1,0 +1,289 @@
+"""Photos as people have them: a folder of image files, labels in a table or in folders' names."""
+
+import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from project import findings
+from project.data.audit import SECONDS, Report, audit, remembered
+from project.data.augmentation import PhotoAugmentation, Strength, photo_augmentation
+from project.data.cache import Cache, Pixels
+from project.data.columns import Columns
+from project.data.datamodule import SPLITS, DataModule
+from project.data.example import example_folder
+from project.data.folders import listed, located, text_array
+from project.data.index import Index, Splits, index
+from project.data.loader import Loader, available_cpus
+from project.data.preprocessing import ImagePreprocessing
+from project.errors import UserError
+from project.findings import Finding
+
+STATISTICS = {
+    "imagenet": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+    "half": ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
+}
+"""Mean and std by name. Those of ImageNet go with networks of torchvision trained on it."""
+
+NUM_SAMPLED = 256
+"""Training images that the statistics are computed from: the standard error is then 0.008
+for a mean and 0.004 for a std (resampled 200 times from 260 photos of clothes)."""
+
+
+class Images(DataModule):
+    """Image files with one class each, by a label table or by folders.
+
+    Everything that is wrong with the files or the labels is said before the first step; nothing is
+    dropped unless `on_bad` says so. Which split an image belongs to is stated by a column, by
+    folders called train, val and test, or else follows from `splits.seed` and its name.
+
+    Args:
+        root: Folder of the images, in any depth; a relative one starts at the working directory,
+            else at the project's root. None takes the table's folder, and without a table an
+            example: handwritten digits as PNG files, written to data/example_digits.
+        table: Labels: .csv, .tsv, .xlsx or .jsonl with a column of files and one of classes. None
+            takes the folders' names for the classes.
+        batch_size: Samples per batch and process.
+        size: Height and width that the network sees, in pixels; one number for both.
+        crop: None stretches every image to `size`; a share of it, such as 0.875, cuts the middle
+            out instead and keeps the aspect.
+        augmentation: Strength of the random changes of training images.
+        flip: Mirror half of the training images; false where left and right matter, as in text.
+        on_bad: `error` stops at unreadable files, missing labels and the like; `skip` trains on the
+            rest, after looking at every file once, and lists what it left out in audit.csv.
+        cache: Keep decoded images in `memory` that all workers share or on `disk`; `none` decodes
+            in every epoch.
+        normalization: `train` measures mean and std on the training images, `imagenet` suits
+            networks trained on that, `half` maps 0 to 255 to -1 to 1; or numbers, as in
+            `{mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2]}`.
+        predict_root: Folder of images without labels that `predict` runs over, instead of the test
+            split.
+        columns: How the table is read.
+        splits: How samples are divided where the data don't say.
+        loader: How batches are loaded.
+    """
+
+    # more arguments than elsewhere: each is one that a user types, and none belongs to another
+    def __init__(
+        self,
+        root: str | None = None,
+        table: str | None = None,
+        *,
+        batch_size: int = 32,
+        size: int | tuple[int, int] = 128,
+        crop: float | None = None,
+        augmentation: Strength = "light",
+        flip: bool = True,
+        on_bad: Literal["error", "skip"] = "error",
+        cache: Cache = "none",
+        normalization: Literal["train", "imagenet", "half"] | dict[str, list[float]] = "train",
+        predict_root: str | None = None,
+        columns: Columns = Columns(),  # noqa: B008 - never changed, and the parser reads it
+        splits: Splits = Splits(),  # noqa: B008
+        loader: Loader = Loader(),  # noqa: B008
+    ) -> None:
+        super().__init__(batch_size, loader)
+        self.size = (size, size) if isinstance(size, int) else tuple(size)
+        if min(self.size) < 1:
+            raise UserError(f"data.size is {size}; height and width are 1 pixel or more.")
+        self.augmentation = photo_augmentation(augmentation, self.size, flip=flip)
+        self.crop = crop
+        self.skip = on_bad == "skip"
+        self.cache: Cache = cache
+        self.normalization = normalization
+        self.preprocessing = _given(normalization, self.size, crop)
+        path = located(table, "data.table") if table else None
+        folder = located(root, "data.root") if root else path.parent if path else example_folder()
+        self.index = index(folder, path, columns, splits)
+        self.predict_root = located(predict_root, "data.predict_root") if predict_root else None
+        self.predicted: list[str] = []
+        self.predicts = "predict" if predict_root else "test"
+        self.class_names = self.index.class_names
+        self.sizes = {"in_channels": 3, "num_outputs": len(self.class_names)}
+        self.rows: dict[str, np.ndarray] = {}
+
+    def audit(self, *, seconds: float | None) -> Report:
+        """All that is wrong or worth knowing, of labels and files; see `project.data.audit`."""
+        found = audit(self.index, seconds=seconds)
+        return Report([*self.index.findings, *found.findings], found.left_out)
+
+    def prepare_data(self) -> None:
+        trainer = self.trainer
+        if trainer is not None and trainer.state.fn != "fit":
+            return  # what is tested was trained, and told then
+        report = self._skipping() if self.skip else self.audit(seconds=SECONDS)
+        self._tell(report.findings)
+        if trainer is not None and not getattr(trainer, "fast_dev_run", False):
+            path = Path(trainer.default_root_dir) / "audit.csv"
+            findings.write(report.findings, path, skip=self.skip)
+        self._refuse(report.findings)
+
+    def setup(self, stage: str) -> None:
+        if stage != "predict" or not self.predict_root:
+            self._refuse(self.index.findings)
+        super().setup(stage)
+        if stage == "predict" and self.predict_root and "predict" not in self.datasets:
+            self.datasets["predict"] = self._unlabelled(self.predict_root)
+
+    def load(self) -> dict[str, Dataset]:
+        good = ~self._skipping().left_out if self.skip else np.ones(len(self.index.names), bool)
+        self.rows = {s: np.flatnonzero((self.index.split == s) & good) for s in SPLITS}
+        empty = [split for split, rows in self.rows.items() if not len(rows)]
+        if empty:
+            raise UserError(f"No image is left for {' and '.join(empty)} below {self.index.root}.")
+        pixels = {
+            split: self._pixels(self.index.root, self.names(split), training=split == "train")
+            for split in SPLITS
+        }
+        if self.preprocessing is None:
+            self.preprocessing = _fitted(pixels["train"], self.size, self.crop)
+        return {
+            split: ImageFiles(
+                pixels[split],
+                torch.from_numpy(self.index.target[self.rows[split]]),
+                self.preprocessing,
+                self.augmentation if split == "train" else nn.Identity(),
+            )
+            for split in SPLITS
+        }
+
+    def names(self, split: str) -> list[str]:
+        if split == "predict":
+            return self.predicted
+        return self.index.names[self.rows[split]].tolist()
+
+    def description(self) -> dict[str, Any]:
+        preprocessing = self.preprocessing.description() if self.preprocessing else None
+        return {
+            **super().description(),
+            "preprocessing": preprocessing,
+            "label_mapping": self.index.mapping,
+            "counts": self.index.counts(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        known = state_dict["description"].get("preprocessing")
+        if known and self.normalization == "train":
+            # what was measured when training began holds, even if images have come since
+            self.preprocessing = ImagePreprocessing(**known)
+            for dataset in self.datasets.values():
+                if isinstance(dataset, ImageFiles):
+                    dataset.preprocessing = self.preprocessing
+
+    def _refuse(self, found: list[Finding]) -> None:
+        hint = "All of it, in full: python -m project check, with the same options."
+        findings.refuse(found, skip=self.skip, hint=hint)
+
+    def _tell(self, found: list[Finding]) -> None:
+        """One line for each that does not stop the run; the others are told by what stops it."""
+        for each in findings.ordered(found):
+            if each.severity != "error" or (self.skip and each.skippable):
+                print(f"{each.severity}: {each.line(skip=self.skip)}", file=sys.stderr)
+
+    def _skipping(self) -> Report:
+        """As `audit` in full, which decides what is left out, so it must not depend on time."""
+        found = remembered(self.index)
+        return Report([*self.index.findings, *found.findings], found.left_out)
+
+    def _pixels(self, root: Path, names: list[str], *, training: bool = False) -> Pixels:
+        """The images of a folder, at a scale at which the smallest part cut out has `size`."""
+        share = self.crop or 1.0
+        if training and isinstance(self.augmentation, PhotoAugmentation):
+            share = min(share, math.sqrt(self.augmentation.crop_share))
+        height, width = (math.ceil(side / share) for side in self.size)
+        paths = text_array([str(root / name) for name in names])
+        return Pixels(paths, at_least=(height, width), cache=self.cache)
+
+    def _unlabelled(self, root: Path) -> Dataset:
+        """The images to predict on, in order; those that can't be read are named."""
+        names = text_array(listed(root).names)
+        if not len(names):
+            raise UserError(f"--data.predict_root {root} holds no image.")
+        none = np.zeros(len(names), dtype=np.int64)
+        found = Index(root, names, none, np.full(len(names), "predict"), ["any"], {}, [])
+        report = audit(found, seconds=None if self.skip else SECONDS)
+        errors = [each for each in report.findings if each.severity == "error"]
+        self._tell(errors)
+        findings.refuse(errors, skip=self.skip)
+        if errors and self.trainer is not None:
+            path = Path(self.trainer.default_root_dir) / "predict_audit.csv"
+            findings.write(errors, path, skip=True)
+        self.predicted = names[~report.left_out].tolist()
+        assert self.preprocessing is not None  # set by `load`
+        pixels = self._pixels(root, self.predicted)
+        return ImageFiles(pixels, None, self.preprocessing, nn.Identity())
+
+
+class ImageFiles(Dataset):
+    """Images decoded when they are asked for.
+
+    Args:
+        pixels: uint8 [3, H, W] by row, of any size.
+        target: int64 [N]; None where there are no labels.
+        preprocessing: Makes an image ready for the network.
+        augmentation: Changes an image at random before that; for training only.
+    """
+
+    def __init__(
+        self,
+        pixels: Pixels,
+        target: Tensor | None,
+        preprocessing: nn.Module,
+        augmentation: nn.Module,
+    ) -> None:
+        self.pixels = pixels
+        self.target = target
+        self.preprocessing = preprocessing
+        self.augmentation = augmentation
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = self.preprocessing(self.augmentation(self.pixels[index]))
+        sample: dict[str, Any] = {"inputs": {"image": image}}
+        return sample if self.target is None else {**sample, "target": self.target[index]}
+
+
+def _given(
+    normalization: str | dict[str, list[float]], size: tuple[int, int], crop: float | None
+) -> ImagePreprocessing | None:
+    """The preprocessing where its numbers are known before an image is seen."""
+    if isinstance(normalization, dict):
+        numbers = (normalization.get("mean"), normalization.get("std"))
+        if set(normalization) != {"mean", "std"} or not all(n and len(n) == 3 for n in numbers):
+            raise UserError(
+                f"data.normalization is {normalization}; as numbers it needs mean and std, three "
+                "of each: {mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2]}."
+            )
+        return ImagePreprocessing(size, normalization["mean"], normalization["std"], crop)
+    if normalization == "train":
+        return None
+    mean, std = STATISTICS[normalization]
+    return ImagePreprocessing(size, mean, std, crop)
+
+
+def _fitted(pixels: Pixels, size: tuple[int, int], crop: float | None) -> ImagePreprocessing:
+    """With the mean and std of a sample of the training images, at the network's size."""
+    scaled = ImagePreprocessing(size, [0.0] * 3, [1.0] * 3, crop)
+    rows = np.unique(np.linspace(0, len(pixels) - 1, NUM_SAMPLED).astype(np.int64)).tolist()
+
+    def moments(row: int) -> Tensor:
+        image = scaled(pixels[row]).double()  # [3, H, W]
+        return torch.stack([image.mean((1, 2)), image.square().mean((1, 2))])  # [2, 3]
+
+    with ThreadPoolExecutor(available_cpus()) as pool:
+        mean, square = torch.stack(list(pool.map(moments, rows))).mean(0)
+    std = (square - mean.square()).clamp(min=0).sqrt()
+    if std.min() == 0:
+        raise UserError("All training images are of one colour; there is nothing to learn.")
+    return ImagePreprocessing(
+        size, [round(x, 6) for x in mean.tolist()], [round(x, 6) for x in std.tolist()], crop
+    )
