@@ -74,6 +74,7 @@ def test_suggestion_lists_the_nearest_of_many() -> None:
     assert said.endswith(" and 38 more.")
 
 
+@pytest.mark.slow
 def test_an_overlay_keeps_the_house_callbacks(
     command: Command, latest: Latest, tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ def test_an_overlay_keeps_the_house_callbacks(
     assert "best_val_loss" in run.metrics["fit"]
 
 
+@pytest.mark.slow
 def test_seed_zero_is_a_seed_and_runs_repeat(command: Command, latest: Latest) -> None:
     results = []
     for seed in ("0", "0", "1"):
@@ -100,6 +102,7 @@ def test_seed_zero_is_a_seed_and_runs_repeat(command: Command, latest: Latest) -
     assert results[0] == results[1] != results[2]
 
 
+@pytest.mark.slow
 def test_typed_value_beats_the_checkpoint(command: Command, latest: Latest) -> None:
     assert command("fit", *DIGITS, "--model.optimizer.lr", "0.5") == 0
     checkpoint = str(latest().checkpoint("last"))
@@ -115,6 +118,7 @@ def test_typed_value_beats_the_checkpoint(command: Command, latest: Latest) -> N
     assert state["epoch"] == 1
 
 
+@pytest.mark.slow
 def test_network_comes_from_the_checkpoint(command: Command, latest: Latest) -> None:
     assert command("fit", *DIGITS, "--model.network.width", "6") == 0
     # the config says another width, and so it would not fit
@@ -122,6 +126,7 @@ def test_network_comes_from_the_checkpoint(command: Command, latest: Latest) -> 
     assert command("test", "--ckpt_path", str(latest().path), *TINY) == 0
 
 
+@pytest.mark.slow
 def test_best_and_last_are_found_in_a_new_process(
     command: Command, latest: Latest, capsys: pytest.CaptureFixture
 ) -> None:
@@ -145,6 +150,7 @@ def test_optimizer_and_schedule_reach_the_logs(command: Command, latest: Latest)
     assert logged["model.schedule.class_path"] == "project.optim.Cosine"
 
 
+@pytest.mark.slow
 def test_saved_config_runs_every_verb(command: Command, latest: Latest) -> None:
     assert command("fit", *DIGITS) == 0
     first = latest()
@@ -159,6 +165,7 @@ def test_saved_config_runs_every_verb(command: Command, latest: Latest) -> None:
     assert {**again.config, "run": None} == {**first.config, "run": None}
 
 
+@pytest.mark.slow
 def test_finished_run_says_so(
     command: Command, latest: Latest, capsys: pytest.CaptureFixture
 ) -> None:
@@ -175,6 +182,7 @@ def test_finished_run_says_so(
     assert stored["config"]["trainer"]["max_epochs"] == 2
 
 
+@pytest.mark.slow
 def test_resume_keeps_what_was_typed_and_heeds_what_changed_in_the_file(
     command: Command, latest: Latest, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -195,6 +203,7 @@ def test_resume_keeps_what_was_typed_and_heeds_what_changed_in_the_file(
     assert [row["epoch"] for row in run.history] == [0, 1]
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_fit_are_listed_and_the_record_is_kept(
     command: Command, latest: Latest, capsys: pytest.CaptureFixture
 ) -> None:
@@ -208,6 +217,7 @@ def test_weights_that_do_not_fit_are_listed_and_the_record_is_kept(
     assert (latest().path / "config.yaml").read_text() == before
 
 
+@pytest.mark.slow
 def test_the_progress_bar_can_be_switched_off(command: Command) -> None:
     assert command("fit", *DIGITS, "--trainer.enable_progress_bar", "false") == 0
 
@@ -225,6 +235,7 @@ def test_nothing_trained_is_an_error(command: Command, capsys: pytest.CaptureFix
     assert "limit_train_batches" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_mistake_leaves_no_run_behind(command: Command, latest: Latest, tmp_path: Path) -> None:
     assert command("fit", *DIGITS) == 0
     first = latest().path

@@ -387,6 +387,7 @@ def test_it_answers_without_torch(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
+@pytest.mark.slow
 def test_a_real_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     options = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2"]
     options += ["--model.network.width", "4", "--run.root", str(tmp_path), "--run.name", "a"]

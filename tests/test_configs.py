@@ -31,6 +31,7 @@ def test_what_needs_a_network_is_parsed(
     assert shown["data"]["class_path"] == written["data"]["class_path"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", OFFLINE_CONFIGS, ids=str)
 def test_fit_test_predict(
     config: Path, command: Callable[..., int], latest: Callable[[], Run]

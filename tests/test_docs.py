@@ -102,6 +102,7 @@ def limited(small: list[str], options: list[str]) -> list[str]:
     return [*limits, *epochs, *options]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=relative)
 def test_notebook_runs_and_is_stored_without_outputs(
     notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

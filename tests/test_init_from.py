@@ -95,6 +95,7 @@ def test_the_same_number_of_other_classes_is_an_error(source: Path) -> None:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_weights_only_fresh_optimizer(
         self, command: Callable[..., int], latest: Callable[[], Run], capsys: pytest.CaptureFixture
     ) -> None:
@@ -145,6 +146,7 @@ class TestCommand:
 class TestPretrainedFile:
     """A network made with `weights` is loaded where that file is not."""
 
+    @pytest.mark.slow
     def test_the_file_is_needed_to_start_and_never_again(
         self, command: Callable[..., int], latest: Callable[[], Run], tmp_path: Path,
         capsys: pytest.CaptureFixture,
@@ -171,6 +173,7 @@ class TestPretrainedFile:
         assert command("fit", "--config", str(config)) == 2
         assert "There is no weights file" in capsys.readouterr().err
 
+    @pytest.mark.slow
     def test_images_as_they_are_expected_are_not_warned_about(
         self, command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture
     ) -> None:

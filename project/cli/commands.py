@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import lightning as L
 import torch
@@ -106,7 +107,7 @@ def run(arguments: Arguments) -> "CommandLine":
         except (UserError, MisconfigurationException) as error:
             if start.made and not start.made.checkpoint("last").exists():
                 runs.discard(start.made)  # a mistake is mended and tried again: leave no trace
-            raise UserError(str(error)) from None
+            raise UserError(_own_words(str(error))) from None
 
 
 class CommandLine(LightningCLI):
@@ -140,7 +141,7 @@ class CommandLine(LightningCLI):
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:
-        ours = dict.fromkeys(("check", "tune"), {"model", "datamodule"})
+        ours = {verb: {"model", "datamodule"} for verb in ("check", "tune")}
         return {**LightningCLI.subcommands(), **ours}
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
@@ -384,6 +385,13 @@ def _size(name: str, data: DataModule) -> int:
     return data.sizes[name]
 
 
+def _own_words(text: str) -> str:
+    """A mistake's message without the worker's traceback that torch puts around it."""
+    if not text.startswith("Caught "):
+        return text
+    return re.split(r"\n[\w.]+: ", text)[-1].strip()
+
+
 def _first_cause(error: BaseException) -> BaseException:
     while error.__cause__ is not None:
         error = error.__cause__
@@ -424,6 +432,18 @@ def _say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """In the place of Python's own, which shows a line of somebody else's code."""
+    _say(f"warning: {message}")
+
+
 @contextmanager
 def _quiet() -> Generator[None]:
     """Keep the frameworks' advertisements and known noise off the screen."""
@@ -434,7 +454,7 @@ def _quiet() -> Generator[None]:
     with warnings.catch_warnings():
         for noise in NOISE:
             warnings.filterwarnings("ignore", noise)
-        warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
+        warnings.showwarning = _say_warning  # ty: ignore[invalid-assignment]
         try:
             yield
         finally:

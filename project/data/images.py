@@ -1,5 +1,6 @@
 """Photos as people have them: a folder of image files, labels in a table or in folders' names."""
 
+import hashlib
 import math
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -157,6 +158,12 @@ class Images(DataModule):
         if split == "predict":
             return self.predicted
         return self.index.names[self.rows[split]].tolist()
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256("\n".join(self.class_names).encode())
+        for array in (self.index.names, self.index.target, self.index.split):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
     def description(self) -> dict[str, Any]:
         preprocessing = self.preprocessing.description() if self.preprocessing else None

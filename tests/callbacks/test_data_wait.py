@@ -113,12 +113,3 @@ def test_a_resume_keeps_the_rows_before_and_a_fresh_run_starts_anew(tmp_path: Pa
 def test_nothing_is_written_in_a_trial_run(tmp_path: Path) -> None:
     fit(tmp_path, 0.0, 0.0, DataWait(), fast_dev_run=True)
     assert not (tmp_path / "timing.csv").exists()
-
-
-def test_a_step_costs_microseconds() -> None:
-    wait = DataWait()
-    began = time.perf_counter()
-    for _ in range(20_000):
-        wait.on_train_batch_start(None, None, None, 0)
-        wait.on_train_batch_end(None, None, None, None, 0)
-    assert (time.perf_counter() - began) / 20_000 < 20e-6  # 1 µs when nothing else runs

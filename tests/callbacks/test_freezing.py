@@ -111,6 +111,7 @@ def test_batch_norm_adapts_while_its_part_is_frozen(tmp_path: Path) -> None:
     assert not {n for n in moved if before[n].ndim == 4}  # no convolution
 
 
+@pytest.mark.slow
 def test_group_norm_replaces_batch_norm_and_survives_loading(
     command: Callable[..., int], latest: Callable[[], Run], capsys: pytest.CaptureFixture
 ) -> None:
@@ -156,6 +157,7 @@ class PowerCutError(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 4, 6, 8])  # 4 steps an epoch; unfrozen after the fourth
 def test_resumed_anywhere_equals_uninterrupted(
     command: Callable[..., int],
@@ -203,6 +205,7 @@ def test_the_unfreezing_changed_what_it_should(uninterrupted: Run) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_resume_with_another_epoch_works_and_with_another_part_is_refused(
     command: Callable[..., int], uninterrupted: Run, capsys: pytest.CaptureFixture
 ) -> None:

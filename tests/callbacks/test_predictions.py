@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from sklearn.datasets import load_digits
 
@@ -14,6 +15,7 @@ from project.runs import Run
 from tests.conftest import TINY
 
 
+@pytest.mark.slow
 def test_rows_are_in_input_order_and_match_the_model(
     command: Callable[..., int], latest: Callable[[], Run], tmp_path: Path
 ) -> None:

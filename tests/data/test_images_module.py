@@ -193,6 +193,7 @@ def run_table(run: Run, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader((run.path / name).open()))
 
 
+@pytest.mark.slow
 def test_fit_test_predict(
     damaged: Path, command: Callable[..., int], latest: Callable[[], Run], tmp_path: Path
 ) -> None:
@@ -238,6 +239,7 @@ def test_check_tells_everything_and_its_code_says_whether_it_is_bad(
     assert command(*options) == 0
 
 
+@pytest.mark.slow
 def test_classes_do_not_change_between_training_and_resuming(
     root: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
