@@ -1,7 +1,7 @@
 """Training images per second: this project's pipeline beside the usual one, on the same photos.
 
     python benchmarks/images.py                  photos made from two that ship with scikit-learn
-    python benchmarks/images.py --photos DIR     JPEGs of your own
+    python benchmarks/images.py --photos DIR     JPEGs of your own as well
 
 The usual pipeline is Pillow → RGB → torchvision's RandomResizedCrop, flip, ToTensor, Normalize in
 torch's DataLoader. Both cut from the same range of areas, give 224 x 224 pixels and batches of 32.
@@ -11,6 +11,7 @@ so that whatever else the machine does falls on all; the median of the turns is 
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import PIL
+import simplejpeg
 import torch
 from PIL import Image
 from sklearn.datasets import load_sample_images
@@ -35,6 +37,7 @@ from project.data.loader import EpochBatches, ResumableLoader, Seeded
 from project.data.preprocessing import ImagePreprocessing
 
 SIZE, BATCH, SMALLEST_CROP = 224, 32, 0.5
+KEPT = math.ceil(SIZE / math.sqrt(SMALLEST_CROP))  # the smallest crop then has SIZE pixels a side
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 RESULTS = Path(__file__).parent / "results"
 
@@ -78,7 +81,7 @@ class DecodeOnly(Dataset):
 
 def ours(paths: list[str], workers: int, cache: str = "none") -> DataLoader:
     """As the data module makes it, with `augmentation: light`."""
-    pixels = Pixels(np.array(paths), at_least=(SIZE, SIZE), cache=cache)
+    pixels = Pixels(np.array(paths), at_least=(KEPT, KEPT), cache=cache)
     dataset = ImageFiles(
         pixels,
         torch.zeros(len(paths), dtype=torch.int64),
@@ -104,7 +107,7 @@ def contestants(paths: list[str], workers: int) -> dict[str, DataLoader]:
         "ours": ours(paths, workers),
         "ours, cache memory": ours(paths, workers, "memory"),
         "decode only, in full": DataLoader(DecodeOnly(paths, None), **torch_loader),
-        "decode only, scaled": DataLoader(DecodeOnly(paths, (SIZE, SIZE)), **torch_loader),
+        "decode only, scaled": DataLoader(DecodeOnly(paths, (KEPT, KEPT)), **torch_loader),
     }
 
 
@@ -177,19 +180,21 @@ def table(results: dict[str, dict]) -> str:
 
 def sets(given: str | None, folder: Path) -> dict[str, list[str]]:
     """The photos, by what they are called."""
-    if given:
-        paths = sorted(str(path) for path in Path(given).rglob("*.jp*g"))
-        return {f"{len(paths)} of {Path(given).name}": paths}
-    return {
+    found = {
         "500 px wide": made(folder, "small", 500, 128),
         "3840 px wide": made(folder, "large", 3840, 24),
     }
+    if given:
+        paths = sorted(str(path) for path in Path(given).rglob("*.jp*g"))
+        name = "/".join(Path(given).parts[-2:])
+        found[f"{len(paths)} of {name}"] = paths
+    return found
 
 
 def main() -> None:
     """Measure, print, and write the results beside this file."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--photos", help="a folder of JPEGs")
+    parser.add_argument("--photos", help="a folder of JPEGs to measure as well")
     parser.add_argument("--turns", type=int, default=5, help="how often all are measured")
     parser.add_argument("--output", default=str(RESULTS), help="where the results are written")
     arguments = parser.parse_args()
@@ -198,6 +203,7 @@ def main() -> None:
         photos = sets(arguments.photos, Path(folder))
         results = {name: measured(paths, arguments.turns) for name, paths in photos.items()}
     versions = {"torch": torch.__version__, "pillow": PIL.__version__}
+    versions["simplejpeg"] = simplejpeg.__version__
     record = {"cpus": os.cpu_count(), "machine": platform.machine(), **versions, "sets": results}
     output = Path(arguments.output)
     output.mkdir(parents=True, exist_ok=True)

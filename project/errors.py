@@ -14,6 +14,10 @@ class UserError(Exception):
     """
 
 
+class NothingToDo(Exception):  # noqa: N818 - what was asked for is so already
+    """There is nothing to do, and that is as it should be; the message says why."""
+
+
 class Interrupted(Exception):  # noqa: N818 - not an error: somebody asked for it
     """A signal ended the run; its state has been saved, if it had begun.
 

@@ -39,7 +39,7 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002 - the global generator is what user code draws from
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
 
 

@@ -209,12 +209,14 @@ def parses(arguments, capsys):
     return yaml.safe_load(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", FINE)
 def test_no_false_alarm_on_the_command_line(words, capsys):
     typed = [word.replace("\0", " ") for word in words.replace("\\ ", "\0").split()]
     assert parses(checked(Arguments([*DIGITS, *typed])), capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", FINE_FILES)
 def test_no_false_alarm_in_a_file(text, tmp_path, capsys):
     assert parses(checked(Arguments(with_file(tmp_path, text))), capsys)

@@ -128,10 +128,8 @@ def test_killed_at_random_moments(
 ) -> None:
     config, options = DIGITS, [*NETWORK, *VARIANTS[variant]]
     expected = uninterrupted(variant)
-    moments = random.Random(f"{variant} {seed}")
-    for _ in range(2):
-        process = start(tmp_path / "killed", config, *options)
-        kill_after(process, moments.uniform(0.3, SECONDS))
+    process = start(tmp_path / "killed", config, *options)
+    kill_after(process, random.Random(f"{variant} {seed}").uniform(0.3, SECONDS))
     assert_same(expected, finish(tmp_path / "killed", config, *options))
 
 
@@ -242,6 +240,14 @@ def test_a_damaged_last_checkpoint_is_named_and_the_best_is_offered(
     assert f"--resume {run.shown()} --ckpt_path best" in said
     assert main([*resume, "--ckpt_path", "best"]) == 0
     assert [row["epoch"] for row in run.history] == list(range(6))
+
+
+@pytest.mark.slow
+def test_resume_auto_of_a_finished_run_is_no_error(tmp_path: Path) -> None:
+    for _ in range(2):
+        run = finish(tmp_path, DIGITS, *NETWORK)
+    assert "is finished: epoch 4 of 4" in (tmp_path / "log.txt").read_text()
+    assert len(run.history) == 4
 
 
 def test_resume_auto_needs_a_name(

@@ -8,7 +8,7 @@ import os
 import sys
 
 from project.cli.arguments import Arguments
-from project.errors import ChecksFailed, Interrupted, UserError, suggestion
+from project.errors import ChecksFailed, Interrupted, NothingToDo, UserError, suggestion
 
 LIGHTNING_VERBS = {
     "fit": "train, then test the best checkpoint",
@@ -40,6 +40,8 @@ def main(args: list[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except NothingToDo as done:
+        print(done, file=sys.stderr)
     except ChecksFailed:
         return 1
     except Interrupted as interrupted:

@@ -9,7 +9,7 @@ import yaml
 from project import runs
 from project.checkpoints import read_checkpoint, refuse_unknown_classes
 from project.cli.arguments import Arguments
-from project.errors import UserError
+from project.errors import NothingToDo, UserError
 
 
 class Start:
@@ -21,6 +21,7 @@ class Start:
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
+        self.resumes_by_itself = arguments.resume == "auto"
         self.root = runs.rooted(arguments.option("--run.root") or "runs")
         self.run: runs.Run | None = None  # where it begins: a resumed run, or that of a checkpoint
         self.checkpoint: Path | None = None
@@ -149,14 +150,16 @@ class Start:
         """Refuse to resume a run that has nothing left to do.
 
         Raises:
-            UserError: The run has trained so many epochs already.
+            UserError: The run has trained so many epochs already; `NothingToDo` where the command
+                was to resume it or not, as the case may be.
         """
         if not (self.resumes and self.run and self.checkpoint):
             return
         progress = read_checkpoint(self.checkpoint)["loops"]["fit_loop"]["epoch_progress"]
         done = progress["current"]["processed"]
         if max_epochs is not None and 0 <= max_epochs <= done:
-            raise UserError(
+            refuse = NothingToDo if self.resumes_by_itself else UserError
+            raise refuse(
                 f"The run {self.run.shown()} is finished: epoch {done} of {max_epochs}. Raise "
                 "--trainer.max_epochs to train on."
             )

@@ -1,6 +1,7 @@
 """Pictures by their row, decoded once or every time."""
 
 import hashlib
+import importlib.metadata
 import os
 import shutil
 import tempfile
@@ -92,8 +93,9 @@ class Pixels:
 
     def _key(self) -> str:
         """Differs as soon as anything does on which the pixels depend."""
+        decoders = (PIL.__version__, importlib.metadata.version("simplejpeg"))
         digest = hashlib.sha256(
-            repr((decoding.VERSION, PIL.__version__, self.at_least, self._paths.dtype)).encode()
+            repr((decoding.VERSION, *decoders, self.at_least, self._paths.dtype)).encode()
         )
         digest.update(self._paths.tobytes())
         for index in range(len(self)):

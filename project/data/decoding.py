@@ -4,16 +4,20 @@ The result is what a viewer shows: upright by its EXIF orientation, transparent 
 bits scaled to 8, of an animation the first frame. Colour profiles are left alone: the numbers in
 the file are taken as they are.
 
-Pillow decodes, because it notices damage: on the same files torchvision 0.29 shows truncated JPEGs
-as grey, and a PNG with a wrong checksum ends the process. It reads a JPEG at 1/2, 1/4 or 1/8 of its
-size, which takes half the time, within 5 % of the fastest library tried.
+Pillow reads every file's header, and the pixels too unless it is a plain JPEG: it knows most kinds
+and notices damage, where torchvision 0.29 ends the process over a damaged PNG. The pixels of a JPEG
+are simplejpeg's: read in full, the same numbers in two thirds of the time, as it writes them once
+where Pillow copies them twice. What simplejpeg objects to is left to Pillow's judgement. Both read
+at 1/2, 1/4 or 1/8 of the size where that is enough; at 1/8 it takes 0.7 of simplejpeg's time.
 """
 
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
+import simplejpeg
 import torch
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
@@ -32,15 +36,9 @@ BACKGROUND = (255, 255, 255)
 """What transparent parts are laid on: white."""
 
 _ORIENTATION = 0x0112  # EXIF tag
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+_STEPS = {  # down the rows and along the columns, by orientation; before lying ones are transposed
+    1: (1, 1), 2: (1, -1), 3: (-1, -1), 4: (-1, 1), 5: (1, 1), 6: (-1, 1), 7: (-1, -1), 8: (1, -1),
+}  # fmt: skip
 _LYING = {5, 6, 7, 8}  # orientations whose height is the file's width
 _BITS_PER_SAMPLE = 258  # TIFF tag
 
@@ -116,12 +114,14 @@ def decode(path: Path, *, at_least: tuple[int, int] | None = None) -> Tensor:
         uint8 [3, H, W]: red, green, blue; a view of [H, W, 3], which torch resizes fastest
     """
     try:
-        with Image.open(path) as image:
+        with path.open("rb") as file, Image.open(file) as image:
             _refuse_large(image)
             _scale_down(image, at_least)
-            image.load()
-            turn = _UPRIGHT.get(_orientation(image))  # asked after loading, which turns a TIFF
-            pixels = _rgb(image if turn is None else image.transpose(turn))
+            pixels = _plain_jpeg(image, file)
+            if pixels is None:
+                image.load()
+                pixels = _rgb(image)
+            pixels = _upright(pixels, _orientation(image))  # after loading, which turns a TIFF
     except Exception as error:  # damaged bytes may fail in any way
         raise _unreadable(path, error) from error
     return torch.from_numpy(pixels).permute(2, 0, 1)  # [3, H, W]
@@ -148,6 +148,36 @@ def _scale_down(image: Image.Image, at_least: tuple[int, int] | None) -> None:
         height, width = at_least
         lying = _orientation(image) in _LYING
         image.draft(None, (height, width) if lying else (width, height))
+
+
+def _plain_jpeg(image: Image.Image, file: BinaryIO) -> np.ndarray | None:
+    """uint8 [H, W, 3] of a JPEG in grey or colour, at the scale that was set; None of all else.
+
+    Of a damaged one too: strict, simplejpeg refuses whatever libjpeg warns of, and much of that
+    harms no pixel, such as stray bytes before the end.
+    """
+    if not isinstance(image, JpegImageFile) or image.mode not in ("L", "RGB"):
+        return None
+    width, height = image.size  # once scaled down; simplejpeg takes the smallest scale not below
+    file.seek(0)
+    try:
+        return simplejpeg.decode_jpeg(file.read(), min_height=height, min_width=width, strict=True)
+    except ValueError:
+        return None
+
+
+def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """uint8 [H, W, 3] turned and mirrored as EXIF's orientation asks."""
+    if orientation == 1:
+        return pixels
+    rows, columns = _STEPS[orientation]
+    turned = pixels[::rows, ::columns]
+    if orientation in _LYING:
+        turned = turned.swapaxes(0, 1)
+    copy = np.empty(turned.shape, np.uint8)
+    for channel in range(3):  # three planes take a third of the time of one copy of everything
+        copy[:, :, channel] = turned[:, :, channel]
+    return copy
 
 
 def _rgb(image: Image.Image) -> np.ndarray:
@@ -188,7 +218,7 @@ def _orientation(image: Image.Image) -> int:
         orientation = Image.Image.getexif(image).get(_ORIENTATION, 1)
     except Exception:  # a picture whose EXIF is damaged is still a picture
         return 1
-    return orientation if orientation in _UPRIGHT else 1
+    return orientation if orientation in _STEPS else 1
 
 
 def _refuse_large(image: Image.Image) -> None:

@@ -192,7 +192,8 @@ class Images(DataModule):
         """One line for each that does not stop the run; the others are told by what stops it."""
         for each in findings.ordered(found):
             if each.severity != "error" or (self.skip and each.skippable):
-                print(f"{each.severity}: {each.line(skip=self.skip)}", file=sys.stderr)
+                kind = "skipped" if each.severity == "error" else each.severity
+                print(f"{kind}: {each.line(skip=self.skip)}", file=sys.stderr)
 
     def _skipping(self) -> Report:
         """As `audit` in full, which decides what is left out, so it must not depend on time."""

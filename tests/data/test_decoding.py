@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import simplejpeg
 import torch
 from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
 
 from project.data import decoding
 from project.data.decoding import Unreadable, decode, header, num_pixels
@@ -210,6 +212,73 @@ def test_odd_sizes_are_rounded_up(tmp_path: Path) -> None:
     assert pixels(path, at_least=(17, 25)).shape == (33, 51, 3)
 
 
+def by_pillow(path: Path, at_least: tuple[int, int] | None) -> np.ndarray:
+    with Image.open(path) as image:
+        if at_least:
+            image.draft(None, at_least[::-1])
+        return np.array(image.convert("RGB"))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0", "4:1:1"])
+def test_jpegs_have_the_pixels_that_pillow_gives(
+    tmp_path: Path, mode: str, progressive: bool, subsampling: str
+) -> None:
+    smooth = Image.fromarray(COLOURS).resize((101, 67), Image.Resampling.BICUBIC)
+    noise = np.random.default_rng(0).integers(-20, 20, (67, 101, 3))
+    noisy = (np.asarray(smooth) + noise).clip(0, 255).astype(np.uint8)
+    options = {"quality": 85, "progressive": progressive, "subsampling": subsampling}
+    path = saved(tmp_path / "a.jpg", noisy, mode, **options)
+    for at_least in (None, (33, 50), (16, 25), (1, 1)):
+        image, expected = pixels(path, at_least=at_least), by_pillow(path, at_least)
+        assert image.shape == expected.shape
+        assert np.abs(image.astype(int) - expected).max() <= 2  # 0 with the same libjpeg-turbo
+
+
+@pytest.mark.parametrize(("mode", "plain"), [("RGB", True), ("L", True), ("CMYK", False)])
+def test_plain_jpegs_are_not_decoded_by_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, plain: bool
+) -> None:
+    path = saved(tmp_path / "a.jpg", BLOCKS, mode)
+    loads: list[str] = []
+    load = JpegImageFile.load
+    monkeypatch.setattr(JpegImageFile, "load", lambda self: loads.append(self.mode) or load(self))
+    for at_least in (None, (8, 8)):
+        decode(path, at_least=at_least)
+    assert set(loads) == (set() if plain else {"CMYK"})
+
+
+def test_stray_bytes_that_harm_no_pixel_are_forgiven(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.jpg", BLOCKS, quality=95, subsampling=0)
+    whole, expected = path.read_bytes(), pixels(path)
+    path.write_bytes(whole[:-2] + bytes(20) + whole[-2:])
+    with pytest.raises(ValueError, match="extraneous bytes"):
+        simplejpeg.decode_jpeg(path.read_bytes())
+    assert np.array_equal(pixels(path), expected)
+    path.write_bytes(whole + bytes(20))
+    assert np.array_equal(pixels(path), expected)
+
+
+def test_damaged_jpegs_are_judged_as_pillow_judges_them(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    whole = saved(tmp_path / "a.jpg", noise).read_bytes()
+    refused = 0
+    for place in generator.integers(2, len(whole), 60):
+        path = tmp_path / "a.jpg"
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        try:
+            expected = by_pillow(path, None)
+        except Exception:
+            refused += 1
+            with pytest.raises(Unreadable, match=r"a\.jpg can't be read as a picture"):
+                decode(path)
+        else:
+            assert np.abs(pixels(path).astype(int) - expected).max() <= 2
+    assert 0 < refused < 60
+
+
 def test_damage_is_found_and_named(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     whole = saved(tmp_path / "whole.jpg", noise).read_bytes()
@@ -273,7 +342,12 @@ def test_extreme_shapes(tmp_path: Path, size: tuple[int, int]) -> None:
         assert pixels(path).shape[:2] == size
 
 
-def test_the_result_may_be_written_to(tmp_path: Path) -> None:
-    image = decode(saved(tmp_path / "a.png", COLOURS))
+@pytest.mark.parametrize("orientation", [1, 2, 6])
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+def test_the_result_may_be_written_to(tmp_path: Path, kind: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = decode(saved(tmp_path / f"a.{kind}", COLOURS, exif=exif))
+    assert image.permute(1, 2, 0).is_contiguous()  # as the cache stores it
     image[0, 0, 0] = 9
     assert image[0, 0, 0] == 9
