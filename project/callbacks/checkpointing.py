@@ -139,7 +139,7 @@ class Checkpoint(callbacks.Checkpoint):
         if state_dict["monitor"] == self.monitor:
             self.best_value = state_dict["best_value"]
             self.best_epoch = state_dict["best_epoch"]
-            self._top = [(value, epoch) for value, epoch in state_dict["top"]]
+            self._top = [(value, epoch) for value, epoch in state_dict.get("top", [])]
 
     def _save(self, trainer: L.Trainer) -> None:
         """Write the last checkpoint, and the best and the top ones if it is among them."""

@@ -87,7 +87,7 @@ class History(callbacks.Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._epochs_done = state_dict["epochs_done"]
-        self._validated = state_dict["validated"]
+        self._validated = state_dict.get("validated", {})
 
     def _append(self, row: dict[str, Any]) -> None:
         with self.path.open("a", newline="", encoding="utf-8") as file:
