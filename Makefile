@@ -41,6 +41,12 @@ install:  ## Make or refresh .venv; INSTALLER=pip, TORCH_INDEX=<CPU wheels>, PYT
 train: $(READY)  ## Train the experiment CONFIG
 	@$(PY) -m project fit --config $(CONFIG) $(ARGS)
 
+check: $(READY)  ## Look for what is wrong with the data of CONFIG, before training
+	@$(PY) -m project check --config $(CONFIG) $(ARGS)
+
+tune: $(READY)  ## Measure which loader settings are fastest for CONFIG here
+	@$(PY) -m project tune --config $(CONFIG) $(ARGS)
+
 resume: $(READY)  ## Train on from the last checkpoint of CONFIG's newest run
 	@$(PY) -m project fit --config $(CONFIG) --resume $(ARGS)
 
@@ -96,5 +102,5 @@ clean-all: clean  ## Remove .venv too
 $(VENV)/.ready: pyproject.toml requirements.lock tools/bootstrap.py
 	$(BOOTSTRAP)
 
-.PHONY: help install train resume validate score predict export runs tensorboard \
+.PHONY: help install train check tune resume validate score predict export runs tensorboard \
 	test test-fast lint format types lock clean clean-all
