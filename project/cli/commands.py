@@ -1,20 +1,13 @@
 """The verbs that need torch: Lightning's command line with its traps absorbed."""
 
-import logging
 import os
-import re
-import shutil
-import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 import lightning as L
 import torch
@@ -42,6 +35,7 @@ from project.callbacks import (
 from project.checkpoints import AtomicCheckpointIO, start_from
 from project.cli.arguments import Arguments
 from project.cli.parser_errors import explain
+from project.cli.screen import listed, own_words, python, quiet, say
 from project.cli.start import Start
 from project.data import DataModule
 from project.errors import ChecksFailed, Interrupted, UserError
@@ -49,15 +43,6 @@ from project.export import FORMATS, bundle
 from project.findings import report, summary, write
 from project.tasks import Task
 from project.trainer import Trainer
-
-NOISE = (
-    ".*does not have many workers.*",  # the loader's settings are ours, and measured
-    ".*The number of training batches.*logging interval.*",  # metrics are logged per epoch anyway
-    ".*was deprecated in v4.*",  # inside Lightning's command line, which asks for jsonargparse < 5
-    ".*JSONARGPARSE_DEPRECATION_WARNINGS.*",
-    ".*isinstance.treespec, LeafSpec.*",  # inside Lightning
-)
-"""Warnings of the frameworks that ask nothing of the user."""
 
 
 @dataclass
@@ -93,7 +78,7 @@ def run(arguments: Arguments) -> "CommandLine":
     Raises:
         UserError: Something in the command, a config or the data can be put right by the user.
     """
-    with _quiet(), tempfile.TemporaryDirectory() as scratch:
+    with quiet(), tempfile.TemporaryDirectory() as scratch:
         start = Start(arguments)
         try:
             return CommandLine(start, start.parsed_arguments(Path(scratch)))
@@ -102,12 +87,12 @@ def run(arguments: Arguments) -> "CommandLine":
         except Interrupted:
             run = start.writes_to
             if run and run.checkpoint("last").is_file():
-                _say(f"saved. Go on with: {_python()} -m project fit --resume {run.shown()}")
+                say(f"saved. Go on with: {python()} -m project fit --resume {run.shown()}")
             raise
         except (UserError, MisconfigurationException) as error:
             if start.made and not start.made.checkpoint("last").exists():
                 runs.discard(start.made)  # a mistake is mended and tried again: leave no trace
-            raise UserError(_own_words(str(error))) from None
+            raise UserError(own_words(str(error))) from None
 
 
 class CommandLine(LightningCLI):
@@ -263,26 +248,26 @@ class CommandLine(LightningCLI):
                 )
             start_from(self.model, self.settings.init_from, self.settings.init_head)
         parameters = sum(p.numel() for p in self.model.parameters())
-        _say(
+        say(
             f"{self.run.experiment}: {type(self.model).__name__}, "
             f"{type(self.model.network).__name__} with {parameters:,} parameters, "
             f"{type(self.datamodule).__name__}; "
             f"{self.trainer.accelerator.name()}, {self.trainer.precision}, "
             f"seed {self._get(self.config, 'seed_everything')}"
         )
-        _say(f"run {self.run.shown()}")
+        say(f"run {self.run.shown()}")
         if self.start.resumes:
             before, now = runs.flat(self.start.config), runs.flat(self.plain_config)
             for key in sorted({*before, *now}):
                 if before.get(key) != now.get(key) and not key.startswith("run."):
-                    _say(f"changed since the run began: {key} {before.get(key)} → {now.get(key)}")
+                    say(f"changed since the run began: {key} {before.get(key)} → {now.get(key)}")
 
     def after_fit(self) -> None:
         seconds = time.monotonic() - self.began
         checkpoint = self.trainer.checkpoint_callback
         results: dict[str, Any] = {}
         if self.trainer.fast_dev_run:
-            _say("fast_dev_run: one batch of each split went through; nothing was written")
+            say("fast_dev_run: one batch of each split went through; nothing was written")
             return
         best = checkpoint.best_model_path
         fitted = {
@@ -328,15 +313,15 @@ class CommandLine(LightningCLI):
         kwargs["return_predictions"] = False  # they go to the file, batch by batch
         self.trainer.predict(**kwargs)
         written = next(c for c in self.trainer.callbacks if isinstance(c, Predictions)).written
-        _say(f"checkpoint   {self.start.checkpoint}")
-        _say(f"predictions  {written}")
+        say(f"checkpoint   {self.start.checkpoint}")
+        say(f"predictions  {written}")
 
     def _evaluate(self, verb: str, **kwargs: Any) -> None:
         getattr(self.trainer, verb)(**{**kwargs, "verbose": False})
         results = self._results()
         self._add_metrics(verb, {"checkpoint": str(self.start.checkpoint), **results})
-        _say(f"checkpoint  {self.start.checkpoint}")
-        _say(f"{verb:10}  {_listed(results)}")
+        say(f"checkpoint  {self.start.checkpoint}")
+        say(f"{verb:10}  {listed(results)}")
 
     def _add_metrics(self, verb: str, values: dict[str, Any]) -> None:
         if runs.is_first_process():
@@ -346,24 +331,24 @@ class CommandLine(LightningCLI):
         return {name: float(value) for name, value in self.trainer.callback_metrics.items()}
 
     def _summarize(self, fitted: dict[str, Any], results: dict[str, float]) -> None:
-        path, python = self.run.shown(), _python()
-        _say("")
+        path, this_python = self.run.shown(), python()
+        say("")
         best = "none, the monitored metric was never finite"
         if fitted["best_epoch"] is not None:
             best = f"epoch {fitted['best_epoch'] + 1}"
-        _say(f"trained {fitted['epochs']} epochs in {fitted['seconds']:.0f} s; best: {best}")
+        say(f"trained {fitted['epochs']} epochs in {fitted['seconds']:.0f} s; best: {best}")
         if results:
-            _say(f"test (best checkpoint)  {_listed(results)}")
-        _say(f"run   {path}")
-        _say("next")
+            say(f"test (best checkpoint)  {listed(results)}")
+        say(f"run   {path}")
+        say("next")
         for what, command in {
-            "test again": f"{python} -m project test --ckpt_path {path}",
-            "look": f"{python} -m tensorboard.main --logdir {path}",
-            "export": f"{python} -m project export --ckpt_path {path}",
-            "train on": f"{python} -m project fit --resume {path} "
+            "test again": f"{this_python} -m project test --ckpt_path {path}",
+            "look": f"{this_python} -m tensorboard.main --logdir {path}",
+            "export": f"{this_python} -m project export --ckpt_path {path}",
+            "train on": f"{this_python} -m project fit --resume {path} "
             f"--trainer.max_epochs {2 * max(1, fitted['epochs'])}",
         }.items():
-            _say(f"  {what:10}  {command}")
+            say(f"  {what:10}  {command}")
 
 
 def _without_weights(config: Namespace) -> Namespace:
@@ -383,13 +368,6 @@ def _size(name: str, data: DataModule) -> int:
             f"have; it has {sorted(data.sizes)}. Choose another --model.network."
         )
     return data.sizes[name]
-
-
-def _own_words(text: str) -> str:
-    """A mistake's message without the worker's traceback that torch puts around it."""
-    if not text.startswith("Caught "):
-        return text
-    return re.split(r"\n[\w.]+: ", text)[-1].strip()
 
 
 def _first_cause(error: BaseException) -> BaseException:
@@ -412,51 +390,3 @@ def _plain(value: Any) -> Any:
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     return str(value)
-
-
-def _python() -> str:
-    """This interpreter, as it would be typed here."""
-    found = shutil.which("python")
-    if found and Path(found).samefile(sys.executable):
-        return "python"
-    path = os.path.relpath(sys.executable)
-    return sys.executable if path.startswith("..") else path
-
-
-def _listed(values: dict[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
-
-
-def _say(line: str) -> None:
-    if runs.is_first_process():
-        print(line, file=sys.stderr, flush=True)
-
-
-def _say_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """In the place of Python's own, which shows a line of somebody else's code."""
-    _say(f"warning: {message}")
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Keep the frameworks' advertisements and known noise off the screen."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
-    with warnings.catch_warnings():
-        for noise in NOISE:
-            warnings.filterwarnings("ignore", noise)
-        warnings.showwarning = _say_warning  # ty: ignore[invalid-assignment]
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)

@@ -1,6 +1,6 @@
 """A mistake found in a worker is said in its own words."""
 
-from project.cli.commands import _own_words
+from project.cli.screen import own_words
 
 
 def test_the_workers_traceback_is_left_out() -> None:
@@ -10,5 +10,5 @@ def test_the_workers_traceback_is_left_out() -> None:
         '  File "loader.py", line 1, in fetch\n'
         "project.data.decoding.Unreadable: photos/a.jpg can't be read: it is cut off.\n"
     )
-    assert _own_words(text) == "photos/a.jpg can't be read: it is cut off."
-    assert _own_words("data.batch_size is 0: raise it.") == "data.batch_size is 0: raise it."
+    assert own_words(text) == "photos/a.jpg can't be read: it is cut off."
+    assert own_words("data.batch_size is 0: raise it.") == "data.batch_size is 0: raise it."
