@@ -4,6 +4,7 @@ Each run is a process of its own, forked from this one so that nothing is import
 a SIGKILL at a random moment, which may be within a step, a validation or a save.
 """
 
+import contextlib
 import multiprocessing
 import os
 import random
@@ -43,12 +44,14 @@ OPTIONS = [
 NETWORK = ["--model.network.width", "4", "--model.network.dropout", "0.2"]
 
 
-def _child(args: list[str], log: Path, hook: str | None, step: int) -> None:
+def _child(args: list[str], log: Path, hook: str | None, step: int, number: int) -> None:
     if hook:
+        sent = []
 
         def kill(self: Record, trainer: L.Trainer, *_: object) -> None:
-            if trainer.global_step >= step and not trainer.sanity_checking:
-                os.kill(os.getpid(), signal.SIGKILL)
+            if trainer.global_step >= step and not trainer.sanity_checking and not sent:
+                sent.append(step)
+                os.kill(os.getpid(), number)
 
         setattr(Record, hook, kill)
     sys.stdout = sys.stderr = log.open("a", buffering=1)
@@ -57,17 +60,22 @@ def _child(args: list[str], log: Path, hook: str | None, step: int) -> None:
 
 
 def start(
-    folder: Path, config: Path, *options: str, hook: str | None = None, step: int = 0
+    folder: Path,
+    config: Path,
+    *options: str,
+    hook: str | None = None,
+    step: int = 0,
+    number: int = signal.SIGKILL,
 ) -> multiprocessing.Process:
     """Start `fit` in a process of its own; `--resume auto` begins a run or goes on with it.
 
-    With a hook, the process kills itself there once so many optimizer steps are done.
+    With a hook, the process sends itself a signal there, once so many optimizer steps are done.
     """
     folder.mkdir(exist_ok=True)
     args = ["fit", "--config", str(config), "--resume", "auto", *OPTIONS, *options]
     args += ["--run.root", str(folder)]
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_child, args=(args, folder / "log.txt", hook, step))
+    process = context.Process(target=_child, args=(args, folder / "log.txt", hook, step, number))
     process.start()
     return process
 
@@ -81,7 +89,7 @@ def finish(folder: Path, config: Path, *options: str) -> Run:
 
 def kill_after(process: multiprocessing.Process, seconds: float) -> None:
     time.sleep(seconds)
-    if process.is_alive():
+    with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
         os.killpg(process.pid, signal.SIGKILL)
     process.join(60)
 
@@ -179,12 +187,10 @@ def test_a_signal_saves_says_how_to_go_on_and_loses_nothing(tmp_path: Path, name
     config, number = Path("configs/digits.yaml"), getattr(signal, name)
     rarely = [*NETWORK, "--checkpoint.every_n_steps", "1000000"]
     expected = finish(tmp_path / "uninterrupted", config, *rarely)
-    process = start(tmp_path / "stopped", config, *rarely)
+    process = start(
+        tmp_path / "stopped", config, *rarely, hook="on_train_batch_start", step=9, number=number
+    )
     run = Run(tmp_path / "stopped" / "digits" / "run")
-    while not run.history and process.is_alive():
-        time.sleep(0.01)
-    time.sleep(0.05)  # into the second epoch
-    os.kill(process.pid, number)
     process.join(60)
     assert process.exitcode == 128 + number
     said = (tmp_path / "stopped" / "log.txt").read_text()
@@ -203,11 +209,14 @@ def test_sigusr1_puts_a_slurm_job_back_into_the_queue(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "42")
     config = Path("configs/digits.yaml")
-    process = start(tmp_path / "runs", config, *NETWORK)
-    run = Run(tmp_path / "runs" / "digits" / "run")
-    while not run.history and process.is_alive():
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGUSR1)
+    process = start(
+        tmp_path / "runs",
+        config,
+        *NETWORK,
+        hook="on_validation_batch_end",
+        step=7,
+        number=signal.SIGUSR1,
+    )
     process.join(60)
     assert process.exitcode == 128 + signal.SIGUSR1
     assert (tmp_path / "called").read_text() == "requeue 42\n"
