@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from lightning import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback
 
 from project.cli import main
 from project.cli.arguments import Arguments, find_config
@@ -116,6 +118,23 @@ def test_typed_value_beats_the_checkpoint(command: Command, latest: Latest) -> N
     assert group["initial_lr"] == 0.1
     assert group["lr"] <= 0.1
     assert state["epoch"] == 1
+
+
+class Halved(Callback):
+    """Moves the learning rate by itself, as a user's callback may."""
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        for group in trainer.optimizers[0].param_groups:
+            group["lr"] /= 2
+
+
+@pytest.mark.slow
+def test_a_rate_that_a_callback_moved_is_kept_on_resume(command: Command, latest: Latest) -> None:
+    options = [*DIGITS, "--model.schedule", "null", "--trainer.callbacks+=tests.test_cli.Halved"]
+    assert command("fit", *options) == 0
+    assert command("fit", *options, "--resume", "latest", "--trainer.max_epochs", "3") == 0
+    # each row has the rate of its epoch; halved after every one of them
+    assert [row["lr"] for row in latest().history] == [0.003, 0.0015, 0.00075]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """What a command starts from: the run, its checkpoint, and the order in which settings win."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,9 +194,34 @@ class Start:
                 paths = self.arguments.configs  # as they are: the parser knows how classes merge
             words += [word for each in paths for word in ("--config", str(each))]
         options = self.arguments.options
+        if self.resumes:
+            recorded = (self.config.get("trainer") or {}).get("callbacks") or []
+            recorded = recorded if isinstance(recorded, list) else [recorded]
+            options = _without_recorded(options, [each["class_path"] for each in recorded])
         if self.checkpoint is not None:
             options = [*_without(options, "--ckpt_path"), "--ckpt_path", str(self.checkpoint)]
         return [*words, *options]
+
+
+def _without_recorded(options: list[str], callbacks: list[str]) -> list[str]:
+    """Options that do not append, with its settings, a callback that the run has already."""
+    names = {path.rpartition(".")[2] for path in callbacks}
+    kept: list[str] = []
+    words, dropping = iter(options), False
+    for word in words:
+        option, equals, value = word.partition("=")
+        given = [word] if equals or not option.startswith("--") else [word, *_next(words)]
+        if option == "--trainer.callbacks+":
+            name = value if equals else given[-1]
+            dropping = name.rpartition(".")[2] in names
+        elif not option.startswith("--trainer.callbacks."):
+            dropping = False
+        kept += [] if dropping else given
+    return kept
+
+
+def _next(words: Iterator[str]) -> list[str]:
+    return [word for word in [next(words, None)] if word is not None]
 
 
 def _without(options: list[str], name: str) -> list[str]:

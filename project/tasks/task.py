@@ -79,7 +79,8 @@ class Task(L.LightningModule):
         self.parts: list[Part] = []  # of the network, with a learning rate of their own
         self.group_norms: list[str] = []  # layers of the network that were BatchNorm when made
         self._group_names: dict[str, list[str]] | None = None
-        self._optimizer_settings: list[dict[str, Any]] = []
+        self._optimizer_settings: list[dict[str, Any]] = []  # by parameter group, as configured
+        self._settings_before: list[dict[str, Any]] = []  # those of the checkpoint gone on from
         self._inputs_checked = False
 
     @abstractmethod
@@ -188,11 +189,13 @@ class Task(L.LightningModule):
             checkpoint["train_loss"] = {k: self.all_gather(v) for k, v in state.items()}
         checkpoint["group_norms"] = self.group_norms
         checkpoint["parameter_groups"] = self._group_names
+        checkpoint["optimizer_settings"] = self._optimizer_settings
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.become_like(checkpoint)
         check_fits(checkpoint["state_dict"], self.state_dict())
         self.seed = checkpoint.get("seed", self.seed)
+        self._settings_before = checkpoint.get("optimizer_settings", [])
         for name, of_all in checkpoint.get("train_loss", {}).items():
             mine = of_all[self.global_rank] if self.global_rank < len(of_all) else of_all[0] * 0
             checkpoint["state_dict"][f"train_loss.{name}"] = mine
@@ -229,10 +232,14 @@ class Task(L.LightningModule):
         metric.reset()
 
     def _apply_settings(self, optimizer: Optimizer) -> None:
-        """What the config says beats what a resumed optimizer's state brought with it."""
-        groups = zip(optimizer.param_groups, self._optimizer_settings, strict=True)
-        for number, (group, settings) in enumerate(groups):
-            before = {**_settings(group), "lr": group.get("initial_lr", group["lr"])}
+        """What the config has changed beats what a resumed optimizer's state brought with it.
+
+        What it has not changed stays as it was, also where a callback has moved it since.
+        """
+        groups = zip(
+            optimizer.param_groups, self._settings_before, self._optimizer_settings, strict=False
+        )
+        for number, (group, before, settings) in enumerate(groups):
             changed = {k: v for k, v in settings.items() if before.get(k) != v}
             for name, value in changed.items():
                 self.print(f"optimizer group {number}: {name} {before.get(name)} → {value}")
