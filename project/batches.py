@@ -8,11 +8,12 @@ The entries of `inputs` are named as the parameters of the model's `forward`; a 
 `network(**batch["inputs"])`. `index` is the sample's position in its split: whatever is said about
 a sample later (a prediction, a NaN) can be traced to a file or a row by it.
 
-Letters in shape comments: B batch, C channels or classes, H height, W width, T length, F features.
+Letters in shape comments: B batch, C channels or classes, H height, W width, T length, F features,
+K numbers predicted per sample.
 """
 
 import inspect
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from torch import Tensor, nn
 
@@ -20,12 +21,25 @@ from project.errors import UserError
 
 INPUTS = {
     "image": "float [B, C, H, W], normalised",
+    "tokens": "int64 [B, T], the number of each token; 0 where padded",
+    "sequence": "float [B, T, F], normalised; 0 where padded",
+    "padding": "bool [B, T], True where tokens or sequence are padded; never a whole row",
+    "features": "float [B, F], numbers and categories of a table, normalised, none missing",
 }
 """What an input of that name holds. A new kind of input gets its line here."""
 
+VARIABLE = ("tokens", "sequence")
+"""Inputs whose samples differ in length: a batch is padded, and `padding` says where."""
+
+IGNORED = 255
+"""The class number of pixels that are neither trained nor measured, as is usual in masks."""
+
 SIZES = {
     "in_channels": "channels of an image",
-    "num_outputs": "numbers predicted per sample, such as the number of classes",
+    "num_tokens": "different tokens, padding and unknown among them",
+    "num_channels": "numbers at each step of a sequence",
+    "num_features": "numbers that a table's row becomes",
+    "num_outputs": "numbers predicted per sample (per pixel for masks), such as one per class",
 }
 """Numbers that the data knows and a network needs to be built.
 
@@ -33,12 +47,26 @@ A data module states those that apply in its `sizes`; a network whose `__init__`
 that name is given it by the command line.
 """
 
+MEANINGS = {
+    "class_names": "what the class numbers 0, 1, … mean",
+    "class_counts": "training samples (pixels for masks) of each class",
+    "target_names": "what the predicted numbers are called",
+    "target_mean": "mean of each target over the training samples, in the user's units",
+    "target_std": "standard deviation of the same",
+}
+"""What the data knows of its targets and a task needs.
+
+A data module has those that apply as attributes from when it is made; a task whose `__init__` has a
+parameter of that name is given it by the command line.
+"""
+
 
 class Batch(TypedDict):
     """A collated batch; see the module's docstring."""
 
     inputs: dict[str, Tensor]
-    target: NotRequired[Tensor]  # absent when predicting on data without labels
+    # absent when predicting on data without labels; boxes are a list, one dictionary per image
+    target: NotRequired[Any]
     index: Tensor  # int64 [B]
 
 

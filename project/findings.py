@@ -5,6 +5,7 @@ returns findings; who asked decides what to do about them.
 """
 
 import csv
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,19 @@ def report(findings: Iterable[Finding]) -> str:
         if each.advice:
             lines.append(f"{'':16}→ {each.advice}")
     return "\n".join(lines)
+
+
+def say(findings: Iterable[Finding], *, skip: bool) -> None:
+    """One line for each that does not stop the run; the others are told by what stops it.
+
+    Args:
+        findings: What was found.
+        skip: Whether what is wrong is left out.
+    """
+    for each in ordered(findings):
+        if each.severity != "error" or (skip and each.skippable):
+            kind = "skipped" if each.severity == "error" else each.severity
+            print(f"{kind}: {each.line(skip=skip)}", file=sys.stderr)
 
 
 def summary(findings: Iterable[Finding]) -> str:

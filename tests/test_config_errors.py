@@ -246,7 +246,7 @@ def test_a_short_name_that_torchvision_has_too_is_ours():
 WRONG_VALUES = [
     ("--trainer.max_epochs x", ["--trainer.max_epochs is 'x'", "a whole number"]),
     ("--data.batch_size big", ["--data.batch_size is 'big'", "a whole number", "64"]),
-    ("--data.split_seed 1.5", ["--data.split_seed is '1.5'", "a whole number"]),
+    ("--data.splits.seed 1.5", ["--data.splits.seed is '1.5'", "a whole number"]),
     (
         "--data.augmentation lite",
         ["--data.augmentation is 'lite'", "'light'", "medium, none, strong"],

@@ -1,6 +1,7 @@
-"""Pictures of a run, as files and in TensorBoard."""
+"""Pictures of a run, as files and in TensorBoard, and its tables."""
 
 import copy
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Pictures(Callback):
     """Pictures as PNG in `figures/`.
 
     At the start what augmentation makes of a few training images, after training the learning
-    curves, after a test the task's own pictures.
+    curves, after a test the task's own pictures, and its tables as CSV beside them.
     """
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -48,6 +49,8 @@ class Pictures(Callback):
         if isinstance(pl_module, Task):
             for name, figure in pl_module.figures("test").items():
                 _keep(trainer, name, figure)
+            for name, rows in pl_module.reports("test").items():
+                _write(trainer, f"test_{name}", rows)
 
 
 def _keep(trainer: L.Trainer, name: str, figure: Figure) -> None:
@@ -59,6 +62,16 @@ def _keep(trainer: L.Trainer, name: str, figure: Figure) -> None:
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
             logger.experiment.add_figure(name, figure, global_step=trainer.global_step)
+
+
+def _write(trainer: L.Trainer, name: str, rows: list[dict[str, Any]]) -> None:
+    if not trainer.is_global_zero or trainer.fast_dev_run or not rows:
+        return
+    path = Path(trainer.default_root_dir) / f"{name}.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _augments_images(data: DataModule) -> bool:

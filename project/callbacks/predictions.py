@@ -1,11 +1,14 @@
 """`predict` writes a table."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 from lightning.pytorch.callbacks import Callback
+from PIL import Image
 
 from project.data import DataModule
 from project.errors import UserError
@@ -47,15 +50,26 @@ class Predictions(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        index = outputs["index"].tolist()
-        columns = {name: column for name, column in outputs.items() if name != "index"}
+        columns = {name: list(column) for name, column in outputs.items() if name != "index"}
         if self._writer is None:
             self._writer = csv.DictWriter(self._file, ["sample", *columns], lineterminator="\n")
             self._writer.writeheader()
-        for row, number in enumerate(index):
-            sample = self._names[number] if self._names else number
+        for row, number in enumerate(map(int, outputs["index"])):
+            sample = self._names[number] if self._names else str(number)
             values = {name: column[row] for name, column in columns.items()}
+            for name, value in values.items():
+                if isinstance(value, np.ndarray):
+                    values[name] = self._picture(value, sample, name)
             self._writer.writerow({"sample": sample, **values})
+
+    def _picture(self, pixels: np.ndarray, sample: str, column: str) -> str:
+        """Write a predicted picture below a folder beside the table; its path from there."""
+        assert self.written is not None  # set when predict began
+        stem = re.sub(r"[^\w.-]+", "_", sample)
+        path = self.written.with_name(f"{self.written.stem}_{column}") / f"{stem}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+        return f"{path.parent.name}/{path.name}"
 
     def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._file.close()

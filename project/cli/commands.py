@@ -1,5 +1,7 @@
 """The verbs that need torch: Lightning's command line with its traps absorbed."""
 
+import importlib
+import inspect
 import os
 import tempfile
 import time
@@ -20,7 +22,7 @@ import project.data
 import project.models
 import project.tasks  # noqa: F401 - makes short class names known to the parser
 from project import runs, tune
-from project.batches import SIZES
+from project.batches import MEANINGS, SIZES
 from project.callbacks import (
     Checkpoint,
     DataWait,
@@ -142,16 +144,40 @@ class CommandLine(LightningCLI):
         parser.add_lightning_class_args(Progress, "progress")
         parser.add_lightning_class_args(Predictions, "predictions")
         parser.add_class_arguments(RunSettings, "run")
-        parser.link_arguments(
-            "data.class_names", "model.init_args.class_names", apply_on="instantiate"
-        )
+        for name in MEANINGS:
+            parser.link_arguments(
+                "data",
+                f"model.init_args.{name}",
+                compute_fn=partial(self._meaning, name),
+                apply_on="instantiate",
+            )
         for name in SIZES:
             parser.link_arguments(
                 "data",
                 f"model.init_args.network.init_args.{name}",
-                compute_fn=partial(_size, name),
+                compute_fn=partial(self._size, name),
                 apply_on="instantiate",
             )
+
+    def _meaning(self, name: str, data: DataModule) -> Any:
+        """What the task asks for by the name of its parameter."""
+        task = self._get(self.config, "model").class_path
+        if hasattr(data, name) or not _requires(task, name):
+            return getattr(data, name, None)
+        raise UserError(
+            f"{task} asks for {name} ({MEANINGS[name]}), which {type(data).__name__} does not "
+            "have. Choose a task for what this data predicts (--model), or other data (--data)."
+        )
+
+    def _size(self, name: str, data: DataModule) -> int | None:
+        """The number the network asks for by the name of its parameter."""
+        network = self._get(self.config, "model").init_args.network.class_path
+        if name in data.sizes or not _requires(network, name):
+            return data.sizes.get(name)
+        raise UserError(
+            f"{network} asks for {name} ({SIZES[name]}), which {type(data).__name__} does not "
+            f"have; it has {sorted(data.sizes)}. Choose another network (--model.network)."
+        )
 
     def _parse_ckpt_path(self) -> None:
         """Nothing: `Start` has put the checkpoint's values where they belong."""
@@ -171,7 +197,8 @@ class CommandLine(LightningCLI):
         for key in {*self._subcommand_method_arguments[self.verb], "config"}:
             config.pop(key, None)
         task = config["model"]["init_args"]  # what the data supplies is not a setting
-        task.pop("class_names", None)
+        for name in MEANINGS:
+            task.pop(name, None)
         for name in SIZES:
             task["network"]["init_args"].pop(name, None)
         return config
@@ -360,14 +387,11 @@ def _without_weights(config: Namespace) -> Namespace:
     return config
 
 
-def _size(name: str, data: DataModule) -> int:
-    """The number a network asks for by the name of its parameter."""
-    if name not in data.sizes:
-        raise UserError(
-            f"The network asks for {name} ({SIZES[name]}), which {type(data).__name__} does not "
-            f"have; it has {sorted(data.sizes)}. Choose another --model.network."
-        )
-    return data.sizes[name]
+def _requires(class_path: str, name: str) -> bool:
+    """Whether a class can't be made without an argument of that name."""
+    module, _, class_name = class_path.rpartition(".")
+    parameters = inspect.signature(getattr(importlib.import_module(module), class_name)).parameters
+    return name in parameters and parameters[name].default is inspect.Parameter.empty
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -41,11 +41,10 @@ def own_options(verb: str) -> dict[str, Parameter]:
 def supplied() -> set[str]:
     """Arguments of tasks and networks that the data gives, so that no config has to."""
     batches = source_of("project.batches")
-    sizes = batches.defined["SIZES"] if batches else None
-    names = set(ast.literal_eval(sizes.value)) if isinstance(sizes, ast.Assign) else set()
-    targets = [call.args[1] for call in _calls("link_arguments")]
-    fixed = [target.value for target in targets if isinstance(target, ast.Constant)]
-    return names | {str(target).rpartition(".")[2] for target in fixed}
+    assert batches is not None
+    tables = [batches.defined[name] for name in ("SIZES", "MEANINGS")]
+    written = [each.value for each in tables if isinstance(each, ast.Assign)]
+    return {name for each in written for name in ast.literal_eval(each)}
 
 
 def _calls(*names: str) -> list[ast.Call]:

@@ -1,6 +1,6 @@
 """CIFAR-10, downloaded by torchvision: small photos of ten kinds of things."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from project.data.datamodule import DataModule
 from project.data.digits import ImagesInMemory
 from project.data.loader import Loader
 from project.data.preprocessing import ImagePreprocessing
-from project.data.splits import stratified
+from project.data.splits import Splits, divided, rows_of
 from project.errors import UserError
 from project.runs import rooted
 
@@ -29,7 +29,7 @@ class CIFAR10(DataModule):
             the project's root.
         batch_size: Samples per batch and process.
         augmentation: Strength of the random changes of training photos.
-        split_seed: Another number, another validation split.
+        splits: How the samples that are not tested on are divided.
         loader: How batches are loaded.
 
     Source: A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
@@ -41,18 +41,19 @@ class CIFAR10(DataModule):
         *,
         batch_size: int = 128,
         augmentation: Strength = "light",
-        split_seed: int = 0,
-        loader: Loader = Loader(),  # noqa: B008 - never changed, and the parser reads it
+        splits: Splits = Splits(val_fraction=0.1),  # noqa: B008 - never changed, and the parser reads it
+        loader: Loader = Loader(),  # noqa: B008
     ) -> None:
         super().__init__(batch_size, loader)
         self.root = rooted(root)
         self.augmentation = image_augmentation(augmentation, flip=True)
-        self.split_seed = split_seed
+        self.splits = splits
         self.class_names = [
             "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
             "truck",
         ]  # fmt: skip
         self.sizes = {"in_channels": 3, "num_outputs": 10}
+        self.samples: list[str] = []
         self.rows: dict[str, np.ndarray] = {}
         self.preprocessing: ImagePreprocessing | None = None
 
@@ -72,26 +73,30 @@ class CIFAR10(DataModule):
             raise UserError(
                 f"There is no CIFAR-10 in {self.root}; fit downloads it. Is --data.root right?"
             ) from None
-        labels = np.array(known.targets)
-        rows = stratified(labels, {"train": 0.9, "val": 0.1}, self.split_seed)
-        self.rows = {**rows, "test": np.arange(len(test.data))}
-        images = torch.from_numpy(known.data).permute(0, 3, 1, 2)  # [B, 3, 32, 32]
+        images = torch.from_numpy(np.concatenate([known.data, test.data]))  # [B, 32, 32, 3]
+        images = images.permute(0, 3, 1, 2)  # [B, 3, 32, 32]
+        labels = np.array([*known.targets, *test.targets])
+        stated = [""] * len(known.targets) + ["test"] * len(test.targets)
+        self.samples = [f"cifar10/train[{row}]" for row in range(len(known.targets))]
+        self.samples += [f"cifar10/test[{row}]" for row in range(len(test.targets))]
+        rows = self.rows = rows_of(divided(self.samples, labels, self.splits, stated=stated))
         self.preprocessing = ImagePreprocessing.fitted(images[rows["train"]], size=(32, 32))
-        pairs = {split: (images[index], labels[index]) for split, index in rows.items()}
-        pairs["test"] = (torch.from_numpy(test.data).permute(0, 3, 1, 2), np.array(test.targets))
+        target = torch.from_numpy(labels).long()
         return {
             split: ImagesInMemory(
-                pixels,
-                torch.from_numpy(target).long(),
+                images[index],
+                target[index],
                 self.preprocessing,
                 self.augmentation if split == "train" else nn.Identity(),
             )
-            for split, (pixels, target) in pairs.items()
+            for split, index in rows.items()
         }
 
     def names(self, split: str) -> list[str]:
-        part = "test" if split == "test" else "train"
-        return [f"cifar10/{part}[{row}]" for row in self.rows[split]]
+        return [self.samples[row] for row in self.rows[split]]
+
+    def shown(self, split: str, index: int) -> np.ndarray:
+        return cast(ImagesInMemory, self.datasets[split]).pixels(index)
 
     def description(self) -> dict[str, Any]:
         preprocessing = self.preprocessing.description() if self.preprocessing else None

@@ -1,10 +1,12 @@
-"""From a list of samples to a batch, explicitly."""
+"""From a list of samples to a batch, explicitly: stacked, padded, or kept as a list."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
+from project.batches import VARIABLE
 from project.errors import UserError
 
 
@@ -27,6 +29,49 @@ def stack(samples: list[dict[str, Any]]) -> dict[str, Any]:
             batch[name] = _stacked(name, values)
         else:
             batch[name] = torch.tensor(values)
+    return batch
+
+
+def pad(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Pad the inputs that differ in length at their ends with 0, and say where in `padding`.
+
+    Args:
+        samples: Samples as in `project.batches`; of the inputs, those in `VARIABLE` have a length,
+            and all of a sample the same one.
+
+    Raises:
+        UserError: A sample is empty, for which nothing could be predicted.
+
+    Shapes:
+        tokens int64 [T] → [B, max T]; sequence float [T, F] → [B, max T, F]
+        padding: bool [B, max T]
+    """
+    names = [name for name in samples[0]["inputs"] if name in VARIABLE]
+    lengths = torch.tensor([len(sample["inputs"][names[0]]) for sample in samples])  # [B]
+    if not lengths.all():
+        index = samples[int(lengths.argmin())].get("index", "unknown")
+        raise UserError(
+            f"Sample {index} has no {names[0]}: its length is 0. Leave it out, or give it one step."
+        )
+    fixed = [
+        {**s, "inputs": {n: v for n, v in s["inputs"].items() if n not in names}} for s in samples
+    ]
+    batch = stack(fixed)
+    for name in names:
+        batch["inputs"][name] = pad_sequence([s["inputs"][name] for s in samples], batch_first=True)
+    batch["inputs"]["padding"] = torch.arange(int(lengths.max())) >= lengths[:, None]
+    return batch
+
+
+def listed(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stack the inputs, and keep the targets as a list: images have any number of boxes, or none.
+
+    Args:
+        samples: Samples as in `project.batches`, with a dictionary of tensors for a target.
+    """
+    batch = stack([{name: s[name] for name in s if name != "target"} for s in samples])
+    if "target" in samples[0]:
+        batch["target"] = [sample["target"] for sample in samples]
     return batch
 
 

@@ -1,6 +1,7 @@
 """Which column of a label table holds what."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -19,11 +20,11 @@ USUAL = {
     ),
     "split": ("split", "subset", "partition", "set"),
     "group": ("group", "groups", "groupid", "patient", "patientid", "subject", "subjectid"),
+    "text": ("text", "texts", "sentence", "sentences", "utterance", "review", "comment", "message"),
 }  # fmt: skip
 """Names by which a column is known for what it holds, in lower case without other signs."""
 
 _LOOKS_LIKE_A_FILE = re.compile(r".+\.(jpe?g|png|webp|bmp|gif|tiff?)$", re.IGNORECASE)
-_NEEDED = ("file", "label")
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Columns:
         label: The column of class names, as text.
         split: The column that says train, val or test.
         group: The column of what must not be divided between splits, such as a patient.
+        text: The column of texts, for data that have such.
         sheet: The sheet of an Excel workbook; None takes the first that is not empty.
         unlabelled: Labels that mean that there is none. Blank cells always do.
         merge_similar: Make one class of labels that differ only in case or in blanks, such as
@@ -46,20 +48,29 @@ class Columns:
     label: str | None = None
     split: str | None = None
     group: str | None = None
+    text: str | None = None
     sheet: str | None = None
     unlabelled: tuple[str, ...] = ()
     merge_similar: bool = False
 
 
-def chosen(table: Table, columns: Columns) -> dict[str, str]:
-    """The name of the column for each of `file`, `label` and, where there are such, the others.
+def chosen(
+    table: Table, columns: Columns, needed: Sequence[str] = ("file", "label")
+) -> dict[str, str]:
+    """The name of the column for each role that is needed and, where there are such, the others.
+
+    Args:
+        table: The table.
+        columns: What the user says of it.
+        needed: Roles that must be found; `split` and `group` are looked for as well.
 
     Raises:
         UserError: A named column does not exist, one that is needed isn't found, or several could
             be meant.
     """
     found: dict[str, str] = {}
-    for role, usual in USUAL.items():
+    for role in (*needed, "split", "group"):
+        usual = USUAL[role]
         named = getattr(columns, role)
         if named is not None:
             found[role] = _named(table, role, named)
@@ -72,7 +83,7 @@ def chosen(table: Table, columns: Columns) -> dict[str, str]:
             )
         if fitting:
             found[role] = fitting[0]
-    for role in _NEEDED:
+    for role in needed:
         if role not in found:
             raise _missing(table, role)
     return found

@@ -3,15 +3,20 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sized
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import lightning as L
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from project import findings
+from project.batches import MEANINGS
 from project.data.collate import stack
 from project.data.loader import Collate, EpochBatches, Loader, ResumableLoader, Seeded
 from project.errors import UserError
+from project.findings import Finding
 
 SPLITS = ("train", "val", "test")
 
@@ -19,8 +24,9 @@ SPLITS = ("train", "val", "test")
 class DataModule(L.LightningDataModule):
     """Loaders for up to three splits.
 
-    A subclass reads its data in `load` and states `class_names` and `sizes` when it is made (the
-    network is built from them, before anything is loaded).
+    A subclass reads its data in `load`. What a network and a task are built from it has as
+    attributes when it is made, before anything is loaded: `sizes`, and of what
+    `project.batches.MEANINGS` names that which applies, such as `class_names`.
 
     Args:
         batch_size: Samples per batch and process.
@@ -31,7 +37,13 @@ class DataModule(L.LightningDataModule):
     """Turns a list of samples into a batch; a subclass whose samples differ in size pads here."""
 
     class_names: list[str]
-    """What the numbers 0, 1, … of a class target mean."""
+    """What the numbers 0, 1, … of a class target mean, for data with classes."""
+
+    class_counts: list[int] | None = None
+    """Training samples of each class, where that is known before they are loaded."""
+
+    skip: bool = False
+    """Leave out what is wrong with the data instead of stopping."""
 
     predicts = "test"
     """The split, or whatever else a subclass has a data set for, that `predict` runs over."""
@@ -56,9 +68,42 @@ class DataModule(L.LightningDataModule):
         """What the samples of a split are called (their files, their rows), by index, if known."""
         return None
 
+    def shown(self, split: str, index: int) -> np.ndarray | str:
+        """A sample as a person looks at it: a picture, uint8 [H, W, C], or words."""
+        names = self.names(split)
+        return names[index] if names else f"{split}[{index}]"
+
+    def audit(self, *, seconds: float | None) -> list[Finding]:
+        """All that is wrong or worth knowing of the data.
+
+        Args:
+            seconds: Look no longer than this; None looks at everything.
+        """
+        what = f"{type(self).__name__} is made of one source, whose contents are known"
+        return [Finding("note", what)]
+
+    def tell(self, found: list[Finding]) -> None:
+        """Say what was found, a line each, keep it all in audit.csv, and stop at errors.
+
+        Raises:
+            UserError: There is an error, and `skip` does not leave out what it is about.
+        """
+        findings.say(found, skip=self.skip)
+        trainer = self.trainer
+        if trainer is not None and not getattr(trainer, "fast_dev_run", False):
+            path = Path(trainer.default_root_dir) / "audit.csv"
+            findings.write(found, path, skip=self.skip)
+        self.refuse(found)
+
+    def refuse(self, found: list[Finding]) -> None:
+        """Stop at errors; see `tell`."""
+        hint = "All of it, in full: python -m project check, with the same options."
+        findings.refuse(found, skip=self.skip, hint=hint)
+
     def description(self) -> dict[str, Any]:
         """Plain values that whoever uses a trained model needs; kept in the checkpoint."""
-        return {"class_names": list(self.class_names), "sizes": dict(self.sizes)}
+        known = {name: getattr(self, name, None) for name in MEANINGS}
+        return {"sizes": dict(self.sizes), **{k: v for k, v in known.items() if v is not None}}
 
     def fingerprint(self) -> str | None:
         """Changes when the samples change, so that a resumed run can say so; None if unknown."""
@@ -112,7 +157,8 @@ class DataModule(L.LightningDataModule):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        known, now = state_dict["description"].get("class_names"), list(self.class_names)
+        known, now = state_dict["description"].get("class_names"), self.description()
+        now = now.get("class_names")
         if known is not None and known != now:
             raise UserError(
                 f"The checkpoint was trained on the classes {known}, this data has {now}. Use the "

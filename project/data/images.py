@@ -2,10 +2,9 @@
 
 import hashlib
 import math
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -20,9 +19,10 @@ from project.data.columns import Columns
 from project.data.datamodule import SPLITS, DataModule
 from project.data.example import example_folder
 from project.data.folders import listed, located, text_array
-from project.data.index import Index, Splits, index
+from project.data.index import Index, index
 from project.data.loader import Loader, available_cpus
 from project.data.preprocessing import ImagePreprocessing
+from project.data.splits import Splits
 from project.errors import UserError
 from project.findings import Finding
 
@@ -106,28 +106,23 @@ class Images(DataModule):
         self.predicted: list[str] = []
         self.predicts = "predict" if predict_root else "test"
         self.class_names = self.index.class_names
+        self.class_counts = list(self.index.counts()["train"].values())
         self.sizes = {"in_channels": 3, "num_outputs": len(self.class_names)}
         self.rows: dict[str, np.ndarray] = {}
 
-    def audit(self, *, seconds: float | None) -> Report:
-        """All that is wrong or worth knowing, of labels and files; see `project.data.audit`."""
-        found = audit(self.index, seconds=seconds)
-        return Report([*self.index.findings, *found.findings], found.left_out)
+    def audit(self, *, seconds: float | None) -> list[Finding]:
+        """Of labels and files; see `project.data.audit`."""
+        return [*self.index.findings, *audit(self.index, seconds=seconds).findings]
 
     def prepare_data(self) -> None:
         trainer = self.trainer
         if trainer is not None and trainer.state.fn != "fit":
             return  # what is tested was trained, and told then
-        report = self._skipping() if self.skip else self.audit(seconds=SECONDS)
-        self._tell(report.findings)
-        if trainer is not None and not getattr(trainer, "fast_dev_run", False):
-            path = Path(trainer.default_root_dir) / "audit.csv"
-            findings.write(report.findings, path, skip=self.skip)
-        self._refuse(report.findings)
+        self.tell(self._skipping().findings if self.skip else self.audit(seconds=SECONDS))
 
     def setup(self, stage: str) -> None:
         if stage != "predict" or not self.predict_root:
-            self._refuse(self.index.findings)
+            self.refuse(self.index.findings)
         super().setup(stage)
         if stage == "predict" and self.predict_root and "predict" not in self.datasets:
             self.datasets["predict"] = self._unlabelled(self.predict_root)
@@ -159,6 +154,10 @@ class Images(DataModule):
             return self.predicted
         return self.index.names[self.rows[split]].tolist()
 
+    def shown(self, split: str, index: int) -> np.ndarray:
+        image: Tensor = cast(ImageFiles, self.datasets[split]).pixels[index]  # [3, H, W]
+        return image.permute(1, 2, 0).numpy()
+
     def fingerprint(self) -> str:
         digest = hashlib.sha256("\n".join(self.class_names).encode())
         for array in (self.index.names, self.index.target, self.index.split):
@@ -184,17 +183,6 @@ class Images(DataModule):
                 if isinstance(dataset, ImageFiles):
                     dataset.preprocessing = self.preprocessing
 
-    def _refuse(self, found: list[Finding]) -> None:
-        hint = "All of it, in full: python -m project check, with the same options."
-        findings.refuse(found, skip=self.skip, hint=hint)
-
-    def _tell(self, found: list[Finding]) -> None:
-        """One line for each that does not stop the run; the others are told by what stops it."""
-        for each in findings.ordered(found):
-            if each.severity != "error" or (self.skip and each.skippable):
-                kind = "skipped" if each.severity == "error" else each.severity
-                print(f"{kind}: {each.line(skip=self.skip)}", file=sys.stderr)
-
     def _skipping(self) -> Report:
         """As `audit` in full, which decides what is left out, so it must not depend on time."""
         found = remembered(self.index)
@@ -218,7 +206,7 @@ class Images(DataModule):
         found = Index(root, names, none, np.full(len(names), "predict"), ["any"], {}, [])
         report = audit(found, seconds=None if self.skip else SECONDS)
         errors = [each for each in report.findings if each.severity == "error"]
-        self._tell(errors)
+        findings.say(errors, skip=self.skip)
         findings.refuse(errors, skip=self.skip)
         if errors and self.trainer is not None:
             path = Path(self.trainer.default_root_dir) / "predict_audit.csv"

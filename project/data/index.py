@@ -9,7 +9,7 @@ from project.data.columns import Columns
 from project.data.folders import listed, text_array
 from project.data.labels import UNLABELLED, Classes, classes
 from project.data.samples import Samples, of_folders, of_table
-from project.data.splits import by_seed
+from project.data.splits import Splits, divided, rows_of
 from project.data.tables import read_table
 from project.errors import UserError
 from project.findings import Finding
@@ -19,32 +19,6 @@ FEW = 10
 
 IMBALANCE = 10
 """As is a largest class of more than so many times the smallest."""
-
-
-@dataclass
-class Splits:
-    """How samples are divided where neither folders nor a column say it.
-
-    Args:
-        val_fraction: Share that is validated on; unused where the data have a validation split.
-        test_fraction: Share that is tested on; unused where the data have a test split.
-        seed: Another number, another division. It is not the run's, so that runs with different
-            seeds are measured on the same samples.
-    """
-
-    val_fraction: float = 0.15
-    test_fraction: float = 0.15
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.val_fraction, self.test_fraction) <= 0 or (
-            self.val_fraction + self.test_fraction >= 1
-        ):
-            raise UserError(
-                f"data.splits has val_fraction {self.val_fraction} and test_fraction "
-                f"{self.test_fraction}; each must be above 0, and together below 1, for the rest "
-                "is trained on."
-            )
 
 
 @dataclass
@@ -116,20 +90,18 @@ def _divided(
     samples: Samples, found: Classes, keep: np.ndarray, settings: Splits
 ) -> tuple[np.ndarray, list[Finding]]:
     """Splits of the labelled samples: as given; what is not given is taken from train by seed."""
-    split = text_array([samples.splits[row] or "train" for row in keep]).astype("U5")
-    given = {samples.splits[row] for row in keep} - {""}
-    fractions = {"val": settings.val_fraction, "test": settings.test_fraction}
-    wanted = {name: share for name, share in fractions.items() if name not in given}
-    if not wanted or not (split == "train").any():
+    stated = [samples.splits[row] for row in keep]
+    groups = [samples.groups[row] for row in keep] if samples.groups else None
+    target = found.target[keep]
+    names = [samples.names[row] for row in keep]
+    split = divided(names, target, settings, stated=stated, groups=groups)
+    by_seed = [name for name in ("val", "test") if name not in set(stated)]
+    if not by_seed and settings.fold is None:
         return split, []
-    rows = np.flatnonzero(split == "train")
-    names = [samples.names[keep[row]] for row in rows]
-    target = found.target[keep[rows]]
-    groups = [samples.groups[keep[row]] for row in rows] if samples.groups else None
-    shares = {"train": 1 - sum(wanted.values()), **wanted}
-    split[rows] = by_seed(names, target, shares, settings.seed, groups=groups)
-    told = ", ".join(f"{name} {np.count_nonzero(split == name):,}" for name in shares)
+    told = ", ".join(f"{name} {len(rows):,}" for name, rows in rows_of(split).items())
     findings = [Finding("note", f"divided by seed {settings.seed}: {told}")]
+    shares = [*by_seed, "train"]
+    target = target[[each not in ("val", "test") for each in stated]]
     counts = np.bincount(target, minlength=len(found.names))
     small = [
         (found.names[n], f"{count}")

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from project.data.columns import Columns, chosen
-from project.data.folders import SPLIT_FOLDERS, Files, by_folders
+from project.data.folders import Files, by_folders
 from project.data.matching import AMBIGUOUS, MISSING, Finder
+from project.data.splits import stated
 from project.data.tables import Table
-from project.errors import UserError, suggestion
+from project.errors import UserError
 from project.findings import Finding
 
 Item = tuple[str, str]
@@ -162,15 +163,8 @@ class _Rows:
         Raises:
             UserError: A cell names none.
         """
-        cells = self.cells["split"]
-        wrong = [row for row in kept if cells[row].strip().lower() not in SPLIT_FOLDERS]
-        if wrong:
-            cell, line = cells[wrong[0]], self.table.lines[wrong[0]]
-            raise UserError(
-                f"{self.table.path}, line {line}: the split is {cell!r} ({len(wrong)} rows have no "
-                f"known one).{suggestion(cell, SPLIT_FOLDERS)}"
-            )
-        return [SPLIT_FOLDERS[cells[row].strip().lower()] for row in kept]
+        cells, lines = self.cells["split"], self.table.lines
+        return stated([cells[row] for row in kept], [lines[row] for row in kept], self.table.path)
 
 
 def _splits_of_folders(files: Files, names: list[str]) -> list[str]:

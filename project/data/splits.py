@@ -2,45 +2,117 @@
 
 import hashlib
 import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
-from project.errors import UserError
+from project.data.folders import SPLIT_FOLDERS
+from project.errors import UserError, suggestion
 
 
-def stratified(labels: np.ndarray, fractions: dict[str, float], seed: int) -> dict[str, np.ndarray]:
-    """Disjoint row numbers per split, with every class in the same proportion everywhere.
+@dataclass
+class Splits:
+    """How samples are divided where the data do not say it.
 
     Args:
-        labels: Class of every row [N].
-        fractions: Share of each split; together 1.
-        seed: The same seed gives the same split.
+        val_fraction: Share that is validated on; unused where the data have a validation split.
+        test_fraction: Share that is tested on; unused where the data have a test split.
+        seed: Another number, another division. It is not the run's, so that runs with different
+            seeds are measured on the same samples.
+        fold: For cross-validation: all that is not tested on is divided into `num_folds` parts, and
+            this one, from 0 on, is validated on. The test split is the same with any fold.
+        num_folds: Parts of a cross-validation.
+    """
+
+    val_fraction: float = 0.15
+    test_fraction: float = 0.15
+    seed: int = 0
+    fold: int | None = None
+    num_folds: int = 5
+
+    def __post_init__(self) -> None:
+        if min(self.val_fraction, self.test_fraction) <= 0 or (
+            self.val_fraction + self.test_fraction >= 1
+        ):
+            raise UserError(
+                f"data.splits has val_fraction {self.val_fraction} and test_fraction "
+                f"{self.test_fraction}; each must be above 0, and together below 1, for the rest "
+                "is trained on."
+            )
+        if self.num_folds < 2 or (self.fold is not None and not 0 <= self.fold < self.num_folds):
+            raise UserError(
+                f"data.splits has fold {self.fold} of num_folds {self.num_folds}; there must be 2 "
+                "or more folds, and the fold is one of them, counted from 0."
+            )
+
+
+def divided(
+    names: list[str],
+    strata: np.ndarray,
+    settings: Splits,
+    *,
+    stated: list[str] | None = None,
+    groups: list[str] | None = None,
+) -> np.ndarray:
+    """A split for every sample: as the data state it, and what they don't state by seed.
+
+    Args:
+        names: Of the samples [N], each once.
+        strata: What is to be spread evenly, such as the class [N].
+        settings: The shares, the seed, the fold.
+        stated: Names of splits [N], blank for train or unknown; a split that is stated for any
+            sample takes no others.
+        groups: What must not be divided between splits [N]; a blank is a group of its own.
 
     Returns:
-        Split name → sorted row numbers.
+        `train`, `val` or `test` [N].
+    """
+    split = np.array(stated or [""] * len(names), dtype="U5")
+    split[split == ""] = "train"
+    fractions = {"val": settings.val_fraction, "test": settings.test_fraction}
+    wanted = {name: share for name, share in fractions.items() if name not in set(stated or ())}
+    rows = np.flatnonzero(split == "train")
+    if wanted and len(rows):
+        shares = {"train": 1 - sum(wanted.values()), **wanted}
+        split[rows] = by_seed(
+            [names[row] for row in rows], strata[rows], shares, settings.seed,
+            groups=[groups[row] for row in rows] if groups else None,
+        )  # fmt: skip
+    if settings.fold is not None:
+        rows = np.flatnonzero(split != "test")
+        folds = _folds(
+            [names[row] for row in rows], strata[rows], settings,
+            groups=[groups[row] for row in rows] if groups else None,
+        )  # fmt: skip
+        split[rows] = np.where(folds == settings.fold, "val", "train")
+    return split
+
+
+def stated(cells: list[str], lines: list[int], path: Path) -> list[str]:
+    """Splits as a table's column says them.
+
+    Args:
+        cells: Of the column.
+        lines: Line of the file of each.
+        path: The file, for the message.
 
     Raises:
-        UserError: The shares do not sum to 1, or a class has too few rows to be in every split.
+        UserError: A cell names no split.
     """
-    if abs(sum(fractions.values()) - 1) > 1e-6:
-        raise UserError(f"The shares of the splits must sum to 1, but {fractions} do not.")
-    names, counts = np.unique(labels, return_counts=True)
-    if counts.min() < len(fractions):
-        rare = [str(name) for name in names[counts < len(fractions)]]
+    wrong = [n for n, cell in enumerate(cells) if cell.strip().lower() not in SPLIT_FOLDERS]
+    if wrong:
+        cell, line = cells[wrong[0]], lines[wrong[0]]
         raise UserError(
-            f"The classes {rare} have fewer samples than there are splits ({len(fractions)}). Add "
-            "samples, or leave these classes out."
+            f"{path}, line {line}: the split is {cell!r} ({len(wrong)} rows have no known one)."
+            + suggestion(cell, SPLIT_FOLDERS)
         )
-    rows, rest, result = np.arange(len(labels)), 1.0, {}
-    for split, fraction in list(fractions.items())[:-1]:
-        chosen, rows = train_test_split(
-            rows, train_size=fraction / rest, stratify=labels[rows], random_state=seed
-        )
-        result[split] = np.sort(chosen)
-        rest -= fraction
-    result[list(fractions)[-1]] = np.sort(rows)
-    return result
+    return [SPLIT_FOLDERS[cell.strip().lower()] for cell in cells]
+
+
+def rows_of(split: np.ndarray) -> dict[str, np.ndarray]:
+    """The row numbers of each split, from a split per row."""
+    return {name: np.flatnonzero(split == name) for name in ("train", "val", "test")}
 
 
 def by_seed(
@@ -68,6 +140,30 @@ def by_seed(
     Returns:
         Names of splits [N].
     """
+    members, stratum, sizes, places = _units(names, strata, seed, groups)
+    chosen = np.zeros(len(sizes), dtype=np.int64)
+    for each in np.unique(stratum):
+        rows = np.flatnonzero(stratum == each)
+        rows = rows[np.argsort(places[rows], kind="stable")]
+        chosen[rows] = _dealt(sizes[rows], list(fractions.values()))
+    return np.array(list(fractions))[chosen[members]]
+
+
+def _folds(
+    names: list[str], strata: np.ndarray, settings: Splits, *, groups: list[str] | None
+) -> np.ndarray:
+    """The fold of every sample: the units of a stratum are dealt out one after another."""
+    members, stratum, _, places = _units(names, strata, settings.seed, groups)
+    order = np.lexsort((places, stratum))
+    folds = np.empty(len(order), dtype=np.int64)
+    folds[order] = np.arange(len(order)) % settings.num_folds
+    return folds[members]
+
+
+def _units(
+    names: list[str], strata: np.ndarray, seed: int, groups: list[str] | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What is not divided: the unit of each sample, and each unit's stratum, size and place."""
     keys = [unicodedata.normalize("NFC", name) for name in names]
     units = [f"group:{g}" if g else f"name:{k}" for g, k in zip(groups or keys, keys, strict=True)]
     if groups is None:
@@ -76,12 +172,7 @@ def by_seed(
     sizes = np.bincount(members, minlength=len(order))
     stratum = _majority(members, strata, len(order))
     places = np.array([_place(unit, seed) for unit in order.tolist()], dtype=np.uint64)
-    chosen = np.zeros(len(order), dtype=np.int64)
-    for each in np.unique(stratum):
-        rows = np.flatnonzero(stratum == each)
-        rows = rows[np.argsort(places[rows], kind="stable")]
-        chosen[rows] = _dealt(sizes[rows], list(fractions.values()))
-    return np.array(list(fractions))[chosen[members]]
+    return members, stratum, sizes, places
 
 
 def _place(unit: str, seed: int) -> int:

@@ -5,6 +5,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal, cast
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.cli import OptimizerCallable
 from matplotlib.figure import Figure
@@ -32,7 +33,11 @@ class Task(L.LightningModule):
 
     A subclass computes the loss and the predictions of a batch in `loss_and_predictions` and puts
     predictions into a table in `decode`; the steps, logging and optimization are here. Logged are
-    `train_loss`, `val_loss`, `test_loss` and each metric under `val_` and `test_`, once per epoch.
+    `train_loss`, `val_loss`, `test_loss` and each metric under `val_` and `test_`, once per epoch,
+    as means over all samples, however they were batched.
+
+    What `project.batches.MEANINGS` names, such as `class_names`, is given by the data to a subclass
+    whose `__init__` has a parameter of that name.
 
     A network made from pretrained weights may have two attributes: `loaded`, one line that says
     what was loaded, and `expects`, the `mean` and `std` its images were normalised with.
@@ -84,14 +89,40 @@ class Task(L.LightningModule):
         self._inputs_checked = False
 
     @abstractmethod
-    def loss_and_predictions(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def loss_and_predictions(self, batch: Batch) -> tuple[Tensor, Any]:
         """The mean loss over the batch's samples, and predictions as the metrics take them."""
 
     @abstractmethod
-    def decode(self, outputs: Tensor) -> dict[str, list[Any]]:
-        """Columns of the prediction table from the network's outputs, one entry per sample."""
+    def decode(self, outputs: Any, batch: Batch) -> dict[str, list[Any]]:
+        """Columns of the prediction table from the network's outputs, one entry per sample.
 
-    def serve(self, outputs: Tensor) -> dict[str, Tensor]:
+        Where a sample has several rows (its boxes) or none, a column `index` says whose each is.
+        An entry that is a picture, uint8 [H, W], is written to a file, and its name to the table.
+        """
+
+    def decode_target(self, batch: Batch) -> dict[str, list[Any]]:
+        """What is true, as `decode` puts what is predicted: one entry per sample."""
+        return {}
+
+    def loss_weight(self, batch: Batch) -> Tensor | int:
+        """How much there is in the batch of what its loss is the mean of: by default, samples."""
+        return batch_size(batch)
+
+    def sample_losses(self, predictions: Any, batch: Batch) -> Tensor | None:
+        """How wrong each prediction is, [B], to find the worst samples; None if unknown."""
+        return None
+
+    def drawn(self, picture: np.ndarray, outputs: Any, batch: Batch) -> np.ndarray:
+        """A sample's picture with what was predicted (and what is true) drawn on it.
+
+        Args:
+            picture: uint8 [H, W, C], in its own size.
+            outputs: The network's, of a batch of this sample alone.
+            batch: The sample alone.
+        """
+        return picture
+
+    def serve(self, outputs: Any) -> dict[str, Tensor]:
         """What an exported model answers, by the names of `serves`, from the network's outputs.
 
         It becomes part of an exported graph: tensor operations only, one row per sample.
@@ -100,6 +131,10 @@ class Task(L.LightningModule):
 
     def figures(self, stage: str) -> dict[str, Figure]:
         """Pictures of the last evaluation, by name; drawn from `tables`."""
+        return {}
+
+    def reports(self, stage: str) -> dict[str, list[dict[str, Any]]]:
+        """Tables of the last evaluation, by name, such as a row per class."""
         return {}
 
     @property
@@ -114,12 +149,12 @@ class Task(L.LightningModule):
                 best[str(name)] = "max" if metric.higher_is_better else "min"
         return best
 
-    def forward(self, **inputs: Tensor) -> Tensor:
+    def forward(self, **inputs: Tensor) -> Any:
         return self.network(**inputs)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, _ = self._checked(batch)
-        self.train_loss.update(loss.detach(), batch_size(batch))
+        self.train_loss.update(loss.detach(), self.loss_weight(batch))
         if (batch_idx + 1) % self.trainer.log_every_n_steps == 0:
             for logger in self.loggers:
                 logger.log_metrics({"train_loss_step": loss.item()}, step=self.global_step)
@@ -128,12 +163,13 @@ class Task(L.LightningModule):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         self._evaluate(batch, self.val_loss, self.val_metrics)
 
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        self._evaluate(batch, self.test_loss, self.test_metrics)
+    def test_step(self, batch: Batch, batch_idx: int) -> Tensor | None:
+        predictions = self._evaluate(batch, self.test_loss, self.test_metrics)
+        return self.sample_losses(predictions, batch)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
         check_inputs(self.network, batch)
-        return {"index": batch["index"], **self.decode(self(**batch["inputs"]))}
+        return {"index": batch["index"], **self.decode(self(**batch["inputs"]), batch)}
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         seed_all(combine(self.seed, self.current_epoch, batch_idx, self.global_rank))
@@ -213,10 +249,11 @@ class Task(L.LightningModule):
             self._inputs_checked = True
         return self.loss_and_predictions(batch)
 
-    def _evaluate(self, batch: Batch, loss_metric: MeanMetric, metrics: MetricCollection) -> None:
+    def _evaluate(self, batch: Batch, loss_metric: MeanMetric, metrics: MetricCollection) -> Any:
         loss, predictions = self._checked(batch)
-        loss_metric.update(loss, batch_size(batch))
+        loss_metric.update(loss, self.loss_weight(batch))
         metrics.update(predictions, batch["target"])
+        return predictions
 
     def _log_evaluation(self, stage: str, loss: MeanMetric, metrics: MetricCollection) -> None:
         self._log(f"{stage}_loss", loss)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from project.data.columns import Columns
-from project.data.index import Index, Splits, index
+from project.data.index import Index, index
 from project.data.labels import classes
-from project.data.splits import by_seed
+from project.data.splits import Splits, by_seed
 from project.errors import UserError
 from tests.data.photos import flat_folder
 

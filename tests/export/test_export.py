@@ -214,8 +214,9 @@ def test_the_example_names_the_class_of_a_picture(folder, task, tmp_path):
     data = Digits()
     data.setup("validate")
     sample = data.datasets["val"][0]["inputs"]
-    (expected,) = task.decode(task(image=sample["image"][None]).detach())["prediction"]
-    raw = data.datasets["val"].images[0].permute(1, 2, 0).numpy()
+    batch = {"inputs": sample, "index": torch.zeros(1)}
+    (expected,) = task.decode(task(image=sample["image"][None]).detach(), batch)["prediction"]
+    raw = data.shown("val", 0)
     Image.fromarray(raw[:, :, 0]).save(tmp_path / "digit.png")
     moved = shutil.copytree(folder, tmp_path / "moved")
     command = [sys.executable, moved / "example.py", tmp_path / "digit.png"]

@@ -9,13 +9,31 @@ import torch
 from torch import Tensor, nn
 
 from project import models
-from project.batches import INPUTS, SIZES
+from project.batches import INPUTS, SIZES, VARIABLE
 
 NUM_OUTPUTS = 5
-SIZE_VALUES = {"in_channels": 3, "num_outputs": NUM_OUTPUTS}
+SIZE_VALUES = {
+    "in_channels": 3,
+    "num_tokens": 30,
+    "num_channels": 4,
+    "num_features": 6,
+    "num_outputs": NUM_OUTPUTS,
+}
 EXAMPLES = {"ResNet": {"width": 8}, "Backbone": {"name": "resnet18"}}
-INPUT_VALUES = {"image": lambda n: torch.randn(n, 3, 40, 32)}
+LENGTHS = (7, 3, 9, 1)  # repeated for more samples
+INPUT_VALUES = {
+    "image": lambda n: torch.randn(n, 3, 40, 32),
+    "tokens": lambda n: torch.randint(1, 30, (n, 9)).masked_fill(padding(n), 0),
+    "sequence": lambda n: torch.randn(n, 9, 4).masked_fill(padding(n)[..., None], 0),
+    "padding": lambda n: padding(n),
+    "features": lambda n: torch.randn(n, 6),
+}
 MODELS = sorted(models.__all__)
+
+
+def padding(count: int) -> Tensor:
+    lengths = torch.tensor([LENGTHS[n % len(LENGTHS)] for n in range(count)])
+    return torch.arange(9) >= lengths[:, None]
 
 
 def make(name: str) -> nn.Module:
@@ -29,6 +47,12 @@ def inputs(network: nn.Module, count: int) -> dict[str, Tensor]:
     torch.manual_seed(1)
     names = inspect.signature(network.forward).parameters
     return {name: INPUT_VALUES[name](count) for name in names}
+
+
+def _spoilt(values: Tensor, padded: Tensor) -> Tensor:
+    """The same where it counts, nonsense where it is padded."""
+    mask = padded if values.ndim == 2 else padded[..., None]
+    return torch.where(mask, torch.full_like(values, 5), values)
 
 
 def test_examples_are_complete() -> None:
@@ -73,6 +97,25 @@ class TestModel:
             together = network(**inputs(network, 4))
             alone = network(**{k: v[2:3] for k, v in inputs(network, 4).items()})
         torch.testing.assert_close(together[2:3], alone, rtol=1e-4, atol=1e-5)
+
+    def test_padding_changes_nothing(self, name: str) -> None:
+        network = make(name).eval()
+        given = inputs(network, 4)
+        if "padding" not in given:
+            pytest.skip("its inputs are not padded")
+        for row, length in enumerate(LENGTHS):
+            alone = {k: v[row : row + 1] for k, v in given.items()}
+            bare = {
+                k: v[:, :length] if k in (*VARIABLE, "padding") else v for k, v in alone.items()
+            }
+            garbage = {
+                k: _spoilt(v, alone["padding"]) if k in VARIABLE else v for k, v in alone.items()
+            }
+            with torch.no_grad():
+                torch.testing.assert_close(network(**bare), network(**alone), rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(
+                    network(**garbage), network(**alone), rtol=1e-4, atol=1e-5
+                )
 
     def test_same_seed_same_weights(self, name: str) -> None:
         first, second = make(name).state_dict(), make(name).state_dict()

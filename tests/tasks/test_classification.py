@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from project.errors import UserError
 from project.tasks import Classification
+from project.tasks.classification import per_class
 
 CLASSES = ["cat", "dog", "owl"]
 
@@ -52,7 +53,7 @@ def test_label_smoothing_by_hand() -> None:
 
 
 def test_decoded_predictions() -> None:
-    columns = task().decode(TWO["inputs"]["features"])
+    columns = task().decode(TWO["inputs"]["features"], TWO)
     assert columns["prediction"] == ["cat", "dog"]
     assert columns["probability"] == pytest.approx([0.5, 0.75])
 
@@ -107,7 +108,8 @@ def test_what_can_be_monitored_and_which_way() -> None:
 def test_made_in_python_it_keeps_only_plain_hyperparameters() -> None:
     module = task(label_smoothing=0.1)
     assert dict(module.hparams) == {
-        "class_names": CLASSES, "label_smoothing": 0.1, "schedule": None,
+        "class_names": CLASSES, "class_counts": None, "label_smoothing": 0.1,
+        "class_weights": "none", "schedule": None,
     }  # fmt: skip
 
 
@@ -121,3 +123,30 @@ def test_made_in_python_it_keeps_only_plain_hyperparameters() -> None:
 def test_nonsense_is_refused(arguments: dict, said: str) -> None:
     with pytest.raises(UserError, match=said):
         Classification(Echo(), **arguments)
+
+
+def test_balanced_weights_make_the_classes_count_alike() -> None:
+    module = task(class_counts=[8, 1, 1], class_weights="balanced")
+    assert module.class_weights.tolist() == pytest.approx([10 / 24, 10 / 3, 10 / 3])
+    logits, target = torch.randn(10, 3), torch.tensor([0] * 8 + [1, 2])
+    one = {"inputs": {"features": logits}, "target": target, "index": torch.arange(10)}
+    loss, _ = module.loss_and_predictions(one)
+    losses = torch.nn.functional.cross_entropy(logits, target, reduction="none")
+    by_class = [losses[target == number].mean() for number in range(3)]
+    assert loss.item() == pytest.approx(sum(by_class).item() / 3)
+    assert float(module.loss_weight(one)) == pytest.approx(10)  # the mean sample counts once
+
+
+@pytest.mark.parametrize("counts", [None, [5, 0, 2]])
+def test_weights_need_samples_of_every_class(counts: list[int] | None) -> None:
+    with pytest.raises(UserError, match="needs training samples of every class"):
+        task(class_counts=counts, class_weights="balanced")
+
+
+def test_precision_and_recall_of_each_class_by_hand() -> None:
+    rows = per_class(torch.tensor([[2, 0, 0], [1, 0, 0], [0, 0, 0]]), CLASSES)
+    assert rows[0] == {
+        "class": "cat", "samples": 2, "precision": 2 / 3, "recall": 1.0, "f1": 4 / 5,
+    }  # fmt: skip
+    assert (rows[1]["precision"], rows[1]["recall"], rows[1]["f1"]) == (None, 0.0, 0.0)
+    assert (rows[2]["precision"], rows[2]["recall"], rows[2]["f1"]) == (None, None, None)
