@@ -50,6 +50,7 @@ that name is given it by the command line.
 MEANINGS = {
     "class_names": "what the class numbers 0, 1, … mean",
     "class_counts": "training samples (pixels for masks) of each class",
+    "num_samples": "training samples",
     "target_names": "what the predicted numbers are called",
     "target_mean": "mean of each target over the training samples, in the user's units",
     "target_std": "standard deviation of the same",
@@ -68,6 +69,9 @@ class Batch(TypedDict):
     # absent when predicting on data without labels; boxes are a list, one dictionary per image
     target: NotRequired[Any]
     index: Tensor  # int64 [B]
+    # of pictures that are stretched to one size: height and width of each, int64 [B, 2], in which
+    # its mask is given, and in whose pixels boxes and masks are predicted
+    size: NotRequired[Tensor]
 
 
 def batch_size(batch: Batch) -> int:
@@ -75,17 +79,27 @@ def batch_size(batch: Batch) -> int:
     return batch["index"].shape[0]
 
 
+def inputs_of(network: nn.Module) -> list[str]:
+    """The inputs a network takes: the parameters of its `forward`.
+
+    A network that is built for some of them alone names those in its attribute `inputs`.
+    """
+    parameters = inspect.signature(network.forward).parameters.values()
+    return getattr(network, "inputs", [p.name for p in parameters if p.kind is not p.VAR_KEYWORD])
+
+
 def check_inputs(network: nn.Module, batch: Batch) -> None:
-    """Compare the batch's inputs with the parameters of the network's `forward`.
+    """Compare the batch's inputs with those of the network.
 
     Raises:
         UserError: The network wants an input that the data does not have, or the other way round.
     """
     parameters = inspect.signature(network.forward).parameters.values()
-    accepted = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-    required = {p.name for p in parameters if p.default is p.empty and p.name in accepted}
+    accepted = inputs_of(network)
+    optional = {p.name for p in parameters if p.default is not p.empty}
+    required = set(getattr(network, "inputs", set(accepted) - optional))
     given = set(batch["inputs"])
-    takes_all = len(accepted) < len(parameters)
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if required <= given and (takes_all or given <= set(accepted)):
         return
     raise UserError(

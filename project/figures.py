@@ -1,11 +1,15 @@
 """Pictures a person would look at; drawn without pyplot, so without a display and without state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from torchvision.utils import draw_bounding_boxes, draw_segmentation_masks
 
 _MAX_WRITTEN_CLASSES = 20  # beyond that, numbers in cells are too small to read
 
@@ -126,3 +130,129 @@ def _tile(image: np.ndarray) -> np.ndarray:
     top, left = (_TILE - rows) // 2, (_TILE - columns) // 2
     tile[top : top + rows, left : left + columns] = pixels
     return tile
+
+
+def predicted_and_true(
+    predicted: Sequence[Sequence[float]], true: Sequence[Sequence[float]], names: Sequence[str]
+) -> Figure:
+    """Each prediction against what is true; on the line they are equal.
+
+    Args:
+        predicted: One row per sample, one number per target.
+        true: The same.
+        names: Of the targets, a panel for each.
+    """
+    figure = Figure(figsize=(4.6 * len(names), 4.8), layout="constrained")
+    rows = range(0, len(true), len(true) // _MAX_POINTS + 1)
+    for k, (axes, name) in enumerate(
+        zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True)
+    ):
+        x, y = [true[row][k] for row in rows], [predicted[row][k] for row in rows]
+        axes.plot(x, y, ".", markersize=3, alpha=0.5)
+        ends = [min(*x, *y), max(*x, *y)]
+        axes.plot(ends, ends, color="grey", linewidth=1)
+        axes.set(xlabel="true", ylabel="predicted", title=name, aspect="equal")
+        axes.grid(alpha=0.3)
+    return figure
+
+
+_MAX_POINTS = 5000  # beyond that, they hide each other
+
+
+Colour = tuple[int, int, int]
+
+
+def colours(count: int) -> list[Colour]:
+    """Colours that can be told apart, the same for the same number of classes; red, green, blue."""
+    table = colormaps["tab10" if count <= 10 else "tab20" if count <= 20 else "hsv"]
+    many = count > 20
+    found = [table(number / count if many else number) for number in range(count)]
+    return [(round(255 * r), round(255 * g), round(255 * b)) for r, g, b, _ in found]
+
+
+def with_boxes(
+    picture: np.ndarray, boxes: np.ndarray, labels: np.ndarray, num_classes: int
+) -> np.ndarray:
+    """A picture with boxes drawn on it in the colours of their classes.
+
+    Args:
+        picture: uint8 [H, W, C].
+        boxes: Left, top, right, bottom in pixels: float [N, 4].
+        labels: Class numbers: int [N].
+        num_classes: Of which these are some.
+    """
+    pixels = _coloured(picture)
+    if len(boxes):
+        of_class = colours(num_classes)
+        pixels = draw_bounding_boxes(
+            pixels,
+            torch.from_numpy(boxes),
+            colors=[of_class[number] for number in labels],
+            width=max(1, round(max(picture.shape[:2]) / 160)),
+        )
+    return pixels.permute(1, 2, 0).numpy()
+
+
+def with_mask(picture: np.ndarray, mask: np.ndarray, num_classes: int) -> np.ndarray:
+    """A picture with each pixel tinted by its class; others than these are left as they are.
+
+    Args:
+        picture: uint8 [H, W, C].
+        mask: Class numbers: int [H, W].
+        num_classes: How many there are.
+    """
+    layers = torch.from_numpy(mask == np.arange(num_classes)[:, None, None])  # bool [C, H, W]
+    tinted = draw_segmentation_masks(
+        _coloured(picture), layers, alpha=0.5, colors=list(colours(num_classes))
+    )
+    return tinted.permute(1, 2, 0).numpy()
+
+
+def beside(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Two pictures of one height side by side, uint8 [H, W, 3], with a white line between them."""
+    line = np.full((left.shape[0], max(2, left.shape[1] // 50), 3), 255, np.uint8)
+    return np.concatenate([left, line, right], axis=1)
+
+
+def gallery(
+    pictures: Sequence[np.ndarray],
+    captions: Sequence[str],
+    *,
+    title: str = "",
+    legend: Mapping[str, Colour] | None = None,
+) -> Figure:
+    """Pictures with what is to be said of each below it.
+
+    Args:
+        pictures: uint8 [H, W, C] of any sizes.
+        captions: One each.
+        title: Of all.
+        legend: What colours mean.
+    """
+    columns = min(4, len(pictures))
+    rows = -(-len(pictures) // columns)
+    tallest = max(each.shape[0] / each.shape[1] for each in pictures)
+    lines = max(caption.count("\n") + 1 for caption in captions)
+    height = rows * (3 * min(1.5, tallest) + 0.2 * lines) + 0.4 * bool(title) + 0.4 * bool(legend)
+    figure = Figure(figsize=(3 * columns, height), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in places:
+        axes.set_axis_off()
+    for axes, picture, caption in zip(places, pictures, captions, strict=False):
+        axes.imshow(picture, cmap="gray")  # small ones by pixels, large ones smoothly
+        axes.set_title(caption, fontsize="small", y=-0.02, verticalalignment="top")
+    if title:
+        figure.suptitle(title)
+    if legend:
+        patches = [
+            Patch(color=(r / 255, g / 255, b / 255), label=n) for n, (r, g, b) in legend.items()
+        ]
+        shown = patches[:_MAX_WRITTEN_CLASSES]
+        figure.legend(handles=shown, loc="outside lower center", ncols=6, fontsize="small")
+    return figure
+
+
+def _coloured(picture: np.ndarray) -> torch.Tensor:
+    """uint8 [3, H, W] of a picture [H, W, C] that may be grey."""
+    pixels = picture if picture.shape[2] == 3 else picture[:, :, :1].repeat(3, axis=2)
+    return torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)

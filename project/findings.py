@@ -50,6 +50,17 @@ class Finding:
         return f": {', '.join(shown)}{more}" if shown else ""
 
 
+def skippable(title: str, items: list[tuple[str, str]]) -> Finding:
+    """An error that is over once its items are left out.
+
+    Args:
+        title: What it is.
+        items: Which files or rows, each with a detail.
+    """
+    advice = "Mend them, or leave them out: --data.on_bad skip."
+    return Finding("error", title, items, advice, skippable=True)
+
+
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
     """The gravest first, else in the order in which they were found."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -58,9 +58,15 @@ def test_fit_test_predict(
     # the best checkpoint, tested in a new process, gives what the run itself reported
     assert results["test"]["test_loss"] == after_fit["test"]["test_loss"]
     assert results["validate"]["val_loss"] == pytest.approx(float(rows[0]["val_loss"]), rel=1e-5)
-    predictions = list(csv.DictReader((run.path / "predictions.csv").open()))
-    assert "sample" in predictions[0]
-    assert len(predictions[0]) > 1
+    header = (run.path / "predictions.csv").read_text().splitlines()[0].split(",")
+    assert header[0] == "sample"
+    assert len(header) > 1
+
+    # the export is compared with the trained network on validation samples, in another process
+    assert command("export", "--formats", "onnx,safetensors", "--config", str(config)) == 0
+    contract = json.loads((run.path / "export" / "contract.json").read_text())
+    assert "validation split" in contract["tried_on"]
+    assert contract["measured"]["onnx"] == pytest.approx(contract["measured"]["original"], abs=1e-3)
 
 
 EXPECTED = re.compile(r"Expect (test_\w+) ([\d.]+) or (more|less)")

@@ -13,6 +13,7 @@ import numpy as np
 
 from project.data.decoding import Header, Unreadable, decode, header
 from project.data.index import Index
+from project.data.labels import written
 from project.data.loader import available_cpus
 from project.findings import Finding, Severity, as_plain, from_plain
 
@@ -227,10 +228,10 @@ def _copy_problems(index: Index, copies: list[list[int]]) -> list[Problem]:
     problems: list[Problem] = []
     for group in copies:
         splits = {str(index.split[number]) for number in group}
-        labels = {index.class_names[index.target[number]] for number in group}
+        labels = {written(index.target[number], index.class_names) for number in group}
         code = "disagree" if len(labels) > 1 else "leak" if len(splits) > 1 else "copy"
         for number in group:
-            label = index.class_names[index.target[number]]
+            label = written(index.target[number], index.class_names)
             other = next(other for other in group if other != number)
             detail = f"{index.split[number]}, {label}; as {index.names[other]}"
             kept = code == "leak" and index.split[number] == max(splits, key=_LAST.index)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from project.batches import VARIABLE
+from project.batches import IGNORED, VARIABLE
 from project.errors import UserError
 
 
@@ -72,6 +72,26 @@ def listed(samples: list[dict[str, Any]]) -> dict[str, Any]:
     batch = stack([{name: s[name] for name in s if name != "target"} for s in samples])
     if "target" in samples[0]:
         batch["target"] = [sample["target"] for sample in samples]
+    return batch
+
+
+def bordered(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stack samples whose masks differ in size: smaller ones get a border that is ignored.
+
+    Args:
+        samples: Samples as in `project.batches`, with a mask [H, W] for a target, if any.
+
+    Shapes:
+        target: int64 [H, W] → [B, max H, max W], `IGNORED` to the right and below
+    """
+    batch = stack([{name: s[name] for name in s if name != "target"} for s in samples])
+    if "target" in samples[0]:
+        masks = [sample["target"] for sample in samples]
+        height, width = (max(mask.shape[side] for mask in masks) for side in (0, 1))
+        target = masks[0].new_full((len(masks), height, width), IGNORED)
+        for row, mask in enumerate(masks):
+            target[row, : mask.shape[0], : mask.shape[1]] = mask
+        batch["target"] = target
     return batch
 
 

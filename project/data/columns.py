@@ -18,6 +18,9 @@ USUAL = {
         "label", "labels", "class", "classes", "classname", "classid", "classlabel", "category",
         "categoryname", "categoryid", "target", "y",
     ),
+    "mask": (
+        "mask", "masks", "maskfile", "maskfilename", "maskname", "maskpath", "segmentation",
+    ),
     "split": ("split", "subset", "partition", "set"),
     "group": ("group", "groups", "groupid", "patient", "patientid", "subject", "subjectid"),
     "text": ("text", "texts", "sentence", "sentences", "utterance", "review", "comment", "message"),
@@ -35,6 +38,7 @@ class Columns:
         file: The column of image files: paths from `root` or from the table's folder; endings and
             leading folders may be missing where only one file fits.
         label: The column of class names, as text.
+        mask: The column of mask files, for data that have such: paths from the table's folder.
         split: The column that says train, val or test.
         group: The column of what must not be divided between splits, such as a patient.
         text: The column of texts, for data that have such.
@@ -42,16 +46,21 @@ class Columns:
         unlabelled: Labels that mean that there is none. Blank cells always do.
         merge_similar: Make one class of labels that differ only in case or in blanks, such as
             `Dress` and `dress `, named as most write it; otherwise they are an error.
+        separator: What stands between several labels in a cell, such as `|`, for the task
+            `MultiLabel`; a cell with nothing else says that none applies. None takes a cell for one
+            label.
     """
 
     file: str | None = None
     label: str | None = None
+    mask: str | None = None
     split: str | None = None
     group: str | None = None
     text: str | None = None
     sheet: str | None = None
     unlabelled: tuple[str, ...] = ()
     merge_similar: bool = False
+    separator: str | None = None
 
 
 def chosen(
@@ -75,7 +84,7 @@ def chosen(
         if named is not None:
             found[role] = _named(table, role, named)
             continue
-        fitting = [name for name in table.columns if _plain(name) in usual]
+        fitting = [name for name in table.columns if plain(name) in usual]
         if len(fitting) > 1:
             raise UserError(
                 f"{table.path}: the columns {fitting} could each hold the {role}. Say which: "
@@ -113,7 +122,7 @@ def _missing(table: Table, role: str) -> UserError:
         )
     return UserError(
         f"{path}: no column is known to hold the {role}; found {', '.join(columns)}. Name it: "
-        f"--data.columns.{role} {columns[0 if role == 'file' else -1]!r}.{hint}"
+        f"--data.columns.{role} {columns[-1 if role == 'label' else 0]!r}.{hint}"
     )
 
 
@@ -122,5 +131,6 @@ def _is_one_hot(table: Table) -> bool:
     return sum(set(column) <= {"0", "1"} for column in cells) > 1
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A column's name in lower case, without blanks and signs."""
     return re.sub(r"[\W_]+", "", name.lower())

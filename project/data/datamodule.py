@@ -12,7 +12,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from project import findings
-from project.batches import MEANINGS
+from project.batches import MEANINGS, SIZES
+from project.data.bucketing import waste
 from project.data.collate import stack
 from project.data.loader import Collate, EpochBatches, Loader, ResumableLoader, Seeded
 from project.errors import UserError
@@ -41,6 +42,18 @@ class DataModule(L.LightningDataModule):
 
     class_counts: list[int] | None = None
     """Training samples of each class, where that is known before they are loaded."""
+
+    target_names: list[str]
+    """What the numbers of a float target are called, for data with such."""
+
+    target_mean: list[float]
+    """Mean of each over the training samples, in the user's units."""
+
+    target_std: list[float]
+    """Standard deviation of the same."""
+
+    num_samples: int | None = None
+    """Training samples, where that is known before they are loaded."""
 
     skip: bool = False
     """Leave out what is wrong with the data instead of stopping."""
@@ -72,6 +85,10 @@ class DataModule(L.LightningDataModule):
         """A sample as a person looks at it: a picture, uint8 [H, W, C], or words."""
         names = self.names(split)
         return names[index] if names else f"{split}[{index}]"
+
+    def lengths(self, split: str) -> np.ndarray | None:
+        """Steps or tokens of every sample of a split; None where all have the same."""
+        return None
 
     def audit(self, *, seconds: float | None) -> list[Finding]:
         """All that is wrong or worth knowing of the data.
@@ -115,17 +132,7 @@ class DataModule(L.LightningDataModule):
 
     def train_dataloader(self) -> ResumableLoader:
         dataset = self._dataset("train")
-        trainer = self.trainer
-        batches = EpochBatches(
-            len(cast(Sized, dataset)),
-            self.batch_size,
-            # over-fitting a few batches means the same ones in every epoch
-            shuffle=self.loader.shuffle and not (trainer and trainer.overfit_batches),
-            drop_last=self.loader.drop_last,
-            seed=self.seed,
-            rank=trainer.global_rank if trainer else 0,
-            world_size=trainer.world_size if trainer else 1,
-        )
+        batches = self._batches(len(cast(Sized, dataset)), self.loader.bucket_batches)
         if len(batches) == 0:
             raise UserError(
                 f"The training split gives no batch: {batches.num_samples} samples are fewer than "
@@ -136,6 +143,32 @@ class DataModule(L.LightningDataModule):
             Seeded(dataset, self.seed),
             batch_sampler=batches,
             **self._settings(),
+        )
+
+    def padding(self) -> list[Finding]:
+        """How much of the training batches is padding, if their samples differ in length."""
+        lengths = self.lengths("train")
+        if lengths is None or not len(lengths):
+            return []
+        used, random = (
+            self._batches(len(lengths), pool).batches(0) for pool in (self.loader.bucket_batches, 0)
+        )
+        return [waste(used, random, lengths)]
+
+    def _batches(self, num_samples: int, pool: int) -> EpochBatches:
+        """The order of the training samples; sorted by length within so many batches."""
+        trainer = self.trainer
+        return EpochBatches(
+            num_samples,
+            self.batch_size,
+            # over-fitting a few batches means the same ones in every epoch
+            shuffle=self.loader.shuffle and not (trainer and trainer.overfit_batches),
+            drop_last=self.loader.drop_last,
+            seed=self.seed,
+            rank=trainer.global_rank if trainer else 0,
+            world_size=trainer.world_size if trainer else 1,
+            lengths=self.lengths("train"),
+            pool_batches=pool,
         )
 
     def val_dataloader(self) -> DataLoader | list:
@@ -156,14 +189,33 @@ class DataModule(L.LightningDataModule):
             "fingerprint": self.fingerprint(),
         }
 
+    def refuse_others(self, description: dict[str, Any]) -> None:
+        """Refuse to be given to a network that was trained on data of another meaning or size.
+
+        Args:
+            description: Of the data it was trained on, out of its checkpoint.
+
+        Raises:
+            UserError: The classes, the targets or the sizes of these data are others.
+        """
+        for name, what in {"class_names": "classes", "target_names": "targets"}.items():
+            known, now = description.get(name), getattr(self, name, None)
+            if known is not None and now is not None and known != now:
+                raise UserError(
+                    f"The checkpoint was trained on the {what} {known}, this data has {now}. Use "
+                    "the data it was trained on, or start a new run."
+                )
+        for name, known in description.get("sizes", {}).items():
+            now = self.sizes.get(name, known)
+            if known != now:
+                raise UserError(
+                    f"The checkpoint was trained on data with {name} {known} ({SIZES[name]}), this "
+                    f"data has {now}. Use the data and the --data settings it was trained with, or "
+                    "start a new run."
+                )
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        known, now = state_dict["description"].get("class_names"), self.description()
-        now = now.get("class_names")
-        if known is not None and known != now:
-            raise UserError(
-                f"The checkpoint was trained on the classes {known}, this data has {now}. Use the "
-                "data it was trained on, or start a new run."
-            )
+        self.refuse_others(state_dict["description"])
         before, after = state_dict.get("fingerprint"), self.fingerprint()
         if before is not None and after is not None and before != after:
             warnings.warn(

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +23,23 @@ def example_folder() -> Path:
 
     Source: see `project.data.digits`.
     """
-    folder = project_root() / "data" / "example_digits"
+    return written_once("example_digits", _digits)
+
+
+def written_once(name: str, write: Callable[[Path], None]) -> Path:
+    """A folder below data/ in the project's root, written whole on first use.
+
+    Args:
+        name: Of the folder.
+        write: Fills the folder it is given.
+    """
+    folder = project_root() / "data" / name
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     try:
-        pixels, labels = load_digits(return_X_y=True)
-        for row in range(NUM_IMAGES):
-            image = np.rint(pixels[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)
-            path = temporary / str(labels[row]) / f"{row:04}.png"
-            path.parent.mkdir(exist_ok=True)
-            Image.fromarray(image.repeat(SCALE, 0).repeat(SCALE, 1)).save(path)
+        write(temporary)
         temporary.chmod(0o755)
         try:
             os.rename(temporary, folder)  # noqa: PTH104 - whole or not at all
@@ -43,3 +49,12 @@ def example_folder() -> Path:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def _digits(folder: Path) -> None:
+    pixels, labels = load_digits(return_X_y=True)
+    for row in range(NUM_IMAGES):
+        image = np.rint(pixels[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)
+        path = folder / str(labels[row]) / f"{row:04}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(image.repeat(SCALE, 0).repeat(SCALE, 1)).save(path)

@@ -1,4 +1,4 @@
-"""Image files below a folder, and what their folders say about them."""
+"""Files below a folder, such as images, and what their folders say about them."""
 
 import os
 from collections.abc import Iterator
@@ -31,21 +31,41 @@ _SIGNATURES = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What is looked for below a folder.
+
+    Args:
+        what: What one is called.
+        endings: Of its files, in lower case.
+        by_content: Take files without an ending for such as well if their first bytes say so.
+    """
+
+    what: str
+    endings: frozenset[str]
+    by_content: bool = False
+
+
+IMAGES = Kind("image", frozenset(ENDINGS), by_content=True)
+
+
 @dataclass
 class Files:
-    """Image files below a folder.
+    """Files of one kind below a folder.
 
     Args:
         root: The folder.
         names: Paths from it, with `/`, sorted.
         folders: All folders below it, empty ones too.
-        ignored: What was not taken for an image, and why.
+        ignored: What was not taken for one, and why.
+        kind: What they are.
     """
 
     root: Path
     names: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     ignored: list[tuple[str, str]] = field(default_factory=list)
+    kind: Kind = IMAGES
 
     def findings(self) -> list[Finding]:
         """What was ignored, by the reason."""
@@ -77,27 +97,27 @@ def located(name: str | Path, option: str) -> Path:
     )
 
 
-def listed(root: Path) -> Files:
-    """Find the images below a folder: by their endings, or by content where there is none.
+def listed(root: Path, kind: Kind = IMAGES) -> Files:
+    """Find the files of a kind below a folder: by endings, or by content where there is none.
 
-    Hidden files and what systems leave behind (`._*`, `Thumbs.db`, `__MACOSX`) are no images.
+    Hidden files and what systems leave behind (`._*`, `Thumbs.db`, `__MACOSX`) are none.
 
     Raises:
         UserError: It is no folder.
     """
     if not root.is_dir():
-        raise UserError(f"{root} is no folder. --data.root is the folder the images lie in.")
-    files = Files(root)
+        raise UserError(f"{root} is no folder. --data.root is the folder the {kind.what}s lie in.")
+    files = Files(root, kind=kind)
     for name, entry in _walk(root, "", set()):
         ending = PurePosixPath(name).suffix.lower()
         if _is_junk(entry.name):
             files.ignored.append((name, "ignored: hidden files and leftovers of systems"))
         elif entry.is_dir():
             files.folders.append(name)
-        elif ending in ENDINGS or (not ending and signature(Path(entry.path)) is not None):
+        elif ending in kind.endings or (kind.by_content and _is_image(entry.path, ending)):
             files.names.append(name)
         else:
-            files.ignored.append((name, "ignored: no images by their ending"))
+            files.ignored.append((name, f"ignored: no {kind.what}s by their ending"))
     files.names.sort()
     return files
 
@@ -120,6 +140,10 @@ def _walk(
 
 def _is_junk(name: str) -> bool:
     return name.startswith(".") or name.lower() in _JUNK
+
+
+def _is_image(path: str, ending: str) -> bool:
+    return not ending and signature(Path(path)) is not None
 
 
 def signature(path: Path) -> str | None:
@@ -182,7 +206,8 @@ def _folder_findings(files: Files, labels: set[str], start: int, has_splits: boo
     empty = sorted(names - labels)
     if empty:
         findings.append(
-            Finding("warning", "folder of a class without images", [(n, "") for n in empty],
+            Finding("warning", f"folder of a class without {files.kind.what}s",
+                    [(n, "") for n in empty],
                     "It is not counted as a class.")
         )  # fmt: skip
     splits = sorted(n for n in labels if n.lower() in SPLIT_FOLDERS)

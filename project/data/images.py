@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import lightning as L
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -20,21 +20,12 @@ from project.data.datamodule import SPLITS, DataModule
 from project.data.example import example_folder
 from project.data.folders import listed, located, text_array
 from project.data.index import Index, index
-from project.data.loader import Loader, available_cpus
+from project.data.loader import Loader
+from project.data.normalization import Normalization, measured, stated
 from project.data.preprocessing import ImagePreprocessing
 from project.data.splits import Splits
 from project.errors import UserError
 from project.findings import Finding
-
-STATISTICS = {
-    "imagenet": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
-    "half": ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
-}
-"""Mean and std by name. Those of ImageNet go with networks of torchvision trained on it."""
-
-NUM_SAMPLED = 256
-"""Training images that the statistics are computed from: the standard error is then 0.008
-for a mean and 0.004 for a std (resampled 200 times from 260 photos of clothes)."""
 
 
 class Images(DataModule):
@@ -83,7 +74,7 @@ class Images(DataModule):
         flip: bool = True,
         on_bad: Literal["error", "skip"] = "error",
         cache: Cache = "none",
-        normalization: Literal["train", "imagenet", "half"] | dict[str, list[float]] = "train",
+        normalization: Normalization = "train",
         predict_root: str | None = None,
         columns: Columns = Columns(),  # noqa: B008 - never changed, and the parser reads it
         splits: Splits = Splits(),  # noqa: B008
@@ -98,7 +89,7 @@ class Images(DataModule):
         self.skip = on_bad == "skip"
         self.cache: Cache = cache
         self.normalization = normalization
-        self.preprocessing = _given(normalization, self.size, crop)
+        self.preprocessing = stated(normalization, self.size, crop)
         path = located(table, "data.table") if table else None
         folder = located(root, "data.root") if root else path.parent if path else example_folder()
         self.index = index(folder, path, columns, splits)
@@ -107,6 +98,7 @@ class Images(DataModule):
         self.predicts = "predict" if predict_root else "test"
         self.class_names = self.index.class_names
         self.class_counts = list(self.index.counts()["train"].values())
+        self.num_samples = int(np.count_nonzero(self.index.split == "train"))
         self.sizes = {"in_channels": 3, "num_outputs": len(self.class_names)}
         self.rows: dict[str, np.ndarray] = {}
 
@@ -138,7 +130,7 @@ class Images(DataModule):
             for split in SPLITS
         }
         if self.preprocessing is None:
-            self.preprocessing = _fitted(pixels["train"], self.size, self.crop)
+            self.preprocessing = measured(pixels["train"], self.size, self.crop)
         return {
             split: ImageFiles(
                 pixels[split],
@@ -198,23 +190,36 @@ class Images(DataModule):
         return Pixels(paths, at_least=(height, width), cache=self.cache)
 
     def _unlabelled(self, root: Path) -> Dataset:
-        """The images to predict on, in order; those that can't be read are named."""
-        names = text_array(listed(root).names)
-        if not len(names):
-            raise UserError(f"--data.predict_root {root} holds no image.")
-        none = np.zeros(len(names), dtype=np.int64)
-        found = Index(root, names, none, np.full(len(names), "predict"), ["any"], {}, [])
-        report = audit(found, seconds=None if self.skip else SECONDS)
-        errors = [each for each in report.findings if each.severity == "error"]
-        findings.say(errors, skip=self.skip)
-        findings.refuse(errors, skip=self.skip)
-        if errors and self.trainer is not None:
-            path = Path(self.trainer.default_root_dir) / "predict_audit.csv"
-            findings.write(errors, path, skip=True)
-        self.predicted = names[~report.left_out].tolist()
+        self.predicted = readable(root, skip=self.skip, trainer=self.trainer)
         assert self.preprocessing is not None  # set by `load`
         pixels = self._pixels(root, self.predicted)
         return ImageFiles(pixels, None, self.preprocessing, nn.Identity())
+
+
+def readable(root: Path, *, skip: bool, trainer: L.Trainer | None) -> list[str]:
+    """The images to predict on, in order; those that can't be read are named.
+
+    Args:
+        root: Their folder.
+        skip: Leave out those that can't be read.
+        trainer: Whose directory the list of them is written to.
+
+    Raises:
+        UserError: There is no image, or one can't be read and `skip` is false.
+    """
+    names = text_array(listed(root).names)
+    if not len(names):
+        raise UserError(f"--data.predict_root {root} holds no image.")
+    none = np.zeros(len(names), dtype=np.int64)
+    found = Index(root, names, none, np.full(len(names), "predict"), ["any"], {}, [])
+    report = audit(found, seconds=None if skip else SECONDS)
+    errors = [each for each in report.findings if each.severity == "error"]
+    findings.say(errors, skip=skip)
+    findings.refuse(errors, skip=skip)
+    if errors and trainer is not None:
+        path = Path(trainer.default_root_dir) / "predict_audit.csv"
+        findings.write(errors, path, skip=True)
+    return names[~report.left_out].tolist()
 
 
 class ImageFiles(Dataset):
@@ -222,7 +227,7 @@ class ImageFiles(Dataset):
 
     Args:
         pixels: uint8 [3, H, W] by row, of any size.
-        target: int64 [N]; None where there are no labels.
+        target: int64 [N], of several labels each [N, C]; None where there are no labels.
         preprocessing: Makes an image ready for the network.
         augmentation: Changes an image at random before that; for training only.
     """
@@ -246,40 +251,3 @@ class ImageFiles(Dataset):
         image = self.preprocessing(self.augmentation(self.pixels[index]))
         sample: dict[str, Any] = {"inputs": {"image": image}}
         return sample if self.target is None else {**sample, "target": self.target[index]}
-
-
-def _given(
-    normalization: str | dict[str, list[float]], size: tuple[int, int], crop: float | None
-) -> ImagePreprocessing | None:
-    """The preprocessing where its numbers are known before an image is seen."""
-    if isinstance(normalization, dict):
-        numbers = (normalization.get("mean"), normalization.get("std"))
-        if set(normalization) != {"mean", "std"} or not all(n and len(n) == 3 for n in numbers):
-            raise UserError(
-                f"data.normalization is {normalization}; as numbers it needs mean and std, three "
-                "of each: {mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2]}."
-            )
-        return ImagePreprocessing(size, normalization["mean"], normalization["std"], crop)
-    if normalization == "train":
-        return None
-    mean, std = STATISTICS[normalization]
-    return ImagePreprocessing(size, mean, std, crop)
-
-
-def _fitted(pixels: Pixels, size: tuple[int, int], crop: float | None) -> ImagePreprocessing:
-    """With the mean and std of a sample of the training images, at the network's size."""
-    scaled = ImagePreprocessing(size, [0.0] * 3, [1.0] * 3, crop)
-    rows = np.unique(np.linspace(0, len(pixels) - 1, NUM_SAMPLED).astype(np.int64)).tolist()
-
-    def moments(row: int) -> Tensor:
-        image = scaled(pixels[row]).double()  # [3, H, W]
-        return torch.stack([image.mean((1, 2)), image.square().mean((1, 2))])  # [2, 3]
-
-    with ThreadPoolExecutor(available_cpus()) as pool:
-        mean, square = torch.stack(list(pool.map(moments, rows))).mean(0)
-    std = (square - mean.square()).clamp(min=0).sqrt()
-    if std.min() == 0:
-        raise UserError("All training images are of one colour; there is nothing to learn.")
-    return ImagePreprocessing(
-        size, [round(x, 6) for x in mean.tolist()], [round(x, 6) for x in std.tolist()], crop
-    )

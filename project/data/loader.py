@@ -1,14 +1,17 @@
 """The loader: how samples become batches, in an order that can be picked up anywhere."""
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
+from project.data.bucketing import alike
 from project.errors import UserError
 from project.randomness import combine, kept, seed_all
 
@@ -26,6 +29,9 @@ class Loader:
             where there is an accelerator and nowhere else.
         drop_last: Drop the last, smaller batch of a training epoch. Evaluation never drops.
         shuffle: New order of the training samples in every epoch. Evaluation never shuffles.
+        bucket_batches: Training samples that differ in length are sorted by it within stretches of
+            at least so many batches: batches of similar lengths have little padding. 0 leaves the
+            order random. Where all samples are of one length it has no effect.
         persistent_workers: Keep the workers from one epoch to the next.
         prefetch_factor: Batches each worker holds ready.
         timeout_seconds: Give up on a worker that delivers nothing for so long; 0 waits for ever.
@@ -37,6 +43,7 @@ class Loader:
     pin_memory: bool | Literal["auto"] = "auto"
     drop_last: bool = False
     shuffle: bool = True
+    bucket_batches: int = 100
     persistent_workers: bool = True
     prefetch_factor: int = 2
     timeout_seconds: float = 0
@@ -47,6 +54,11 @@ class Loader:
             raise UserError(
                 f"data.loader.num_workers is {self.num_workers}; it must be 'auto', 0 (load in the "
                 "main process) or a number of processes."
+            )
+        if self.bucket_batches < 0:
+            raise UserError(
+                f"data.loader.bucket_batches is {self.bucket_batches}; it is a number of batches, "
+                "or 0 for a random order."
             )
         if self.prefetch_factor < 1:
             raise UserError(
@@ -100,6 +112,8 @@ class EpochBatches(Sampler[list[tuple[int, int]]]):
         seed: The run's seed.
         rank: This process among `world_size`; each takes every `world_size`-th sample, and a
             remainder that does not go round is left out, another one in every epoch.
+        lengths: Of all samples; a shuffled order is then sorted by length, within `pool_batches`.
+        pool_batches: Batches of a process that are sorted together, at least; 0 for none.
     """
 
     def __init__(
@@ -112,6 +126,8 @@ class EpochBatches(Sampler[list[tuple[int, int]]]):
         seed: int,
         rank: int = 0,
         world_size: int = 1,
+        lengths: np.ndarray | None = None,
+        pool_batches: int = 0,
     ) -> None:
         self.num_samples = num_samples
         self.batch_size = batch_size
@@ -120,6 +136,8 @@ class EpochBatches(Sampler[list[tuple[int, int]]]):
         self.seed = seed
         self.rank = rank
         self.world_size = world_size
+        self.lengths = lengths if shuffle and pool_batches else None
+        self.pool_batches = pool_batches
         self.epoch = 0
         self.skip = 0  # batches of the next epoch that were seen before a resume
 
@@ -137,15 +155,29 @@ class EpochBatches(Sampler[list[tuple[int, int]]]):
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         epoch, first, self.skip = self.epoch, self.skip, 0
+        for batch in self.batches(epoch)[first:]:
+            yield [(epoch, index) for index in batch.tolist()]
+
+    def batches(self, epoch: int) -> list[torch.Tensor]:
+        """The sample numbers of every batch of an epoch, for this process."""
+        ends = self._ends()
+        starts = [0, *ends][: len(ends)]
+        generator = torch.Generator().manual_seed(combine(self.seed, epoch) >> 1)
         if self.shuffle:
-            generator = torch.Generator().manual_seed(combine(self.seed, epoch) >> 1)
             order = torch.randperm(self.num_samples, generator=generator)
         else:
             order = torch.arange(self.num_samples)
+        order = order[: self.world_size * ends[-1] if ends else 0]
+        if self.lengths is not None:
+            # all processes' shares at once: their batches of one step then take equally long
+            stretches = max(1, len(ends) // self.pool_batches)
+            pool = math.ceil(len(ends) / stretches)  # batches: none lies across two stretches
+            order = alike(order, self.lengths, pool * self.batch_size * self.world_size)
         order = order[self.rank :: self.world_size]
-        ends = self._ends()
-        for start, end in list(zip([0, *ends], ends, strict=False))[first:]:
-            yield [(epoch, index) for index in order[start:end].tolist()]
+        batches = [order[start:end] for start, end in zip(starts, ends, strict=True)]
+        if self.lengths is None:
+            return batches
+        return [batches[n] for n in torch.randperm(len(batches), generator=generator).tolist()]
 
     def _ends(self) -> list[int]:
         """Where each batch ends in this process' share of the order."""

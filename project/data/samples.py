@@ -1,4 +1,4 @@
-"""Which labels the images of a folder have, said by a table or by the folders' names."""
+"""Which labels the files of a folder have, said by a table or by the folders' names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Item = tuple[str, str]
 
 @dataclass
 class Samples:
-    """Images with their labels as written, one entry each, in any order.
+    """Files with their labels as written, one entry each, in any order.
 
     Args:
         names: Files below the root, with `/`, each once.
@@ -39,16 +39,18 @@ def of_folders(files: Files) -> Samples:
     Raises:
         UserError: There are no such folders.
     """
+    what = files.kind.what
     labels, splits, findings = by_folders(files)
     without = [name for name, label in zip(files.names, labels, strict=True) if not label]
     if len(without) == len(files.names):
         raise UserError(
-            f"{files.root} has {len(without)} images and no folders that tell their class. Give "
+            f"{files.root} has {len(without)} {what}s and no folders that tell their class. Give "
             "their labels, --data.table labels.csv, or put each class into a folder of its own. "
-            "Images to predict on are given as --data.predict_root."
+            f"{what.capitalize()}s to predict on are given as --data.predict_root."
         )
     if without:
-        findings.append(_left_out("images in no folder of a class", [(n, "") for n in without]))
+        items = [(name, "") for name in without]
+        findings.append(_left_out(f"{what}s in no folder of a class", items))
     return Samples(files.names, labels, splits, None, findings)
 
 
@@ -64,7 +66,7 @@ def of_table(files: Files, table: Table, columns: Columns) -> Samples:
     cells = {role: table.column(name) for role, name in names.items()}
     finder = Finder(files.root, files.names, table.path.parent)
     found = [finder.find(cell) for cell in cells["file"]]
-    rows = _Rows(table, cells, found, finder.names)
+    rows = _Rows(table, cells, found, finder.names, files.kind.what)
     findings = [Finding("note", note) for note in table.notes]
     findings += rows.without_file()
     if not any(number >= 0 for number in found):
@@ -91,12 +93,14 @@ class _Rows:
         cells: Its columns by what they hold.
         found: For each row the number of its file, or why there is none.
         names: The files.
+        what: What one is called.
     """
 
     table: Table
     cells: dict[str, list[str]]
     found: list[int]
     names: list[str]
+    what: str
 
     def item(self, row: int) -> Item:
         """A row as it is named in a finding."""
@@ -119,7 +123,7 @@ class _Rows:
         """Files that no row leads to."""
         missing = sorted(set(range(len(self.names))) - set(self.found))
         items = [(self.names[number], "") for number in missing]
-        return [_left_out("images without a row", items)] if items else []
+        return [_left_out(f"{self.what}s without a row", items)] if items else []
 
     def without_label(self, kept: list[int], unlabelled: Sequence[str]) -> list[Finding]:
         """Rows whose label is blank, or was said to mean nothing."""
@@ -152,8 +156,8 @@ class _Rows:
             if len(rows) > 1:
                 repeated.append((self.names[number], f"lines {lines}"))
         titles = {
-            "images whose rows disagree": conflicting,
-            "images with several equal rows": repeated,
+            f"{self.what}s whose rows disagree": conflicting,
+            f"{self.what}s with several equal rows": repeated,
         }
         return kept, [_left_out(title, items) for title, items in titles.items() if items]
 
@@ -169,7 +173,7 @@ class _Rows:
 
 def _splits_of_folders(files: Files, names: list[str]) -> list[str]:
     """Splits by folder, where a table does not say them but all of its files lie in such."""
-    _, splits, _ = by_folders(Files(files.root, names, files.folders))
+    _, splits, _ = by_folders(Files(files.root, names, files.folders, kind=files.kind))
     return splits if all(splits) else [""] * len(names)
 
 

@@ -210,3 +210,26 @@ def _dealt(sizes: np.ndarray, fractions: list[float]) -> list[int]:
         counts[split] += 1
         chosen.append(split)
     return chosen
+
+
+def joined(groups: list[str], keys: list[str]) -> list[str]:
+    """Groups of what shares a group or a key, directly or through others.
+
+    Args:
+        groups: Stated ones [N]; a blank is none.
+        keys: What must not be divided either, such as equal texts [N].
+    """
+    parent: dict[str, str] = {}
+
+    def root(unit: str) -> str:
+        while parent.setdefault(unit, unit) != unit:
+            parent[unit] = parent[parent[unit]]  # halves the way for the next
+            unit = parent[unit]
+        return unit
+
+    for group, key in zip(groups, keys, strict=True):
+        first, second = sorted(
+            (root(f"group:{group}" if group else f"key:{key}"), root(f"key:{key}"))
+        )
+        parent[second] = first  # the first in the alphabet: the order of the rows does not matter
+    return [root(f"key:{key}") for key in keys]

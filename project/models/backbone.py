@@ -94,14 +94,30 @@ def _from_torchvision(
         raise UserError(f"{name} does not end in a linear layer, so its head can't be replaced.")
     if in_channels != 3:
         _replace_stem(body, in_channels)
-    preset: Any = torchvision_models.get_model_weights(name)["DEFAULT"].transforms()
-    return body, linear[-1], _statistics({"mean": preset.mean, "std": preset.std})
+    return body, linear[-1], pretrained_statistics(name)
 
 
 def _from_timm(
     name: str, in_channels: int, download: bool
 ) -> tuple[nn.Module, str, dict[str, list[float]]]:
     """The network, the path of its last layer, and its images' statistics."""
+    timm = timm_library(name)
+    body = timm.create_model(name, pretrained=download, in_chans=in_channels)
+    known: Any = body.pretrained_cfg
+    head = known.get("classifier")
+    if not isinstance(head, str) or not isinstance(body.get_submodule(head), nn.Linear):
+        raise UserError(
+            f"timm's {name} does not end in one linear layer, so its head can't be replaced."
+        )
+    return body, head, _statistics(known)
+
+
+def timm_library(name: str) -> Any:
+    """timm itself, which has a network of that name.
+
+    Raises:
+        UserError: It is not installed, or has no such network.
+    """
     try:
         timm = import_module("timm")  # only who asks for it needs it
     except ImportError as error:
@@ -111,14 +127,16 @@ def _from_timm(
         ) from error
     if not timm.is_model(name):
         raise UserError(f"There is no timm model {name!r}.{suggestion(name, timm.list_models())}")
-    body = timm.create_model(name, pretrained=download, in_chans=in_channels)
-    known: Any = body.pretrained_cfg
-    head = known.get("classifier")
-    if not isinstance(head, str) or not isinstance(body.get_submodule(head), nn.Linear):
-        raise UserError(
-            f"timm's {name} does not end in one linear layer, so its head can't be replaced."
-        )
-    return body, head, _statistics(known)
+    return timm
+
+
+def pretrained_statistics(name: str) -> dict[str, list[float]]:
+    """Mean and standard deviation per channel of the images a library's weights were made with."""
+    if name.startswith(TIMM):
+        bare = name.removeprefix(TIMM)
+        return _statistics(timm_library(bare).get_pretrained_cfg(bare).to_dict())
+    preset: Any = torchvision_models.get_model_weights(name)["DEFAULT"].transforms()
+    return _statistics({"mean": preset.mean, "std": preset.std})
 
 
 def _statistics(known: Mapping[str, Any]) -> dict[str, list[float]]:

@@ -18,7 +18,7 @@ from project.batches import Batch
 from project.errors import UserError
 from project.figures import confusion_matrix
 from project.optim import Schedule
-from project.tasks.task import Task
+from project.tasks.task import Size, Task
 
 
 class Classification(Task):
@@ -38,6 +38,7 @@ class Classification(Task):
         network: inputs → float [B, C]; target: int64 [B], from 0 to C - 1.
     """
 
+    in_float32: ClassVar[str] = "cross-entropy"
     serves: ClassVar[dict[str, str]] = {
         "probabilities": "of each class, in the order of the class names; each row sums to 1"
     }
@@ -75,6 +76,11 @@ class Classification(Task):
 
     def loss_and_predictions(self, batch: Batch) -> tuple[Tensor, Tensor]:
         logits = self(**batch["inputs"])  # [B, C]
+        if batch["target"].ndim != 1:
+            raise UserError(
+                "Classification takes one class per sample, the data give several each (target of "
+                f"shape {tuple(batch['target'].shape)}). Choose --model project.tasks.MultiLabel."
+            )
         # float32: the sum of exponentials overflows in half precision
         loss = F.cross_entropy(
             logits.float(),
@@ -92,7 +98,7 @@ class Classification(Task):
     def sample_losses(self, predictions: Tensor, batch: Batch) -> Tensor:
         return F.cross_entropy(predictions.float(), batch["target"], reduction="none")  # [B]
 
-    def serve(self, outputs: Tensor) -> dict[str, Tensor]:
+    def serve(self, outputs: Tensor, seen: Size = None, own: Size = None) -> dict[str, Tensor]:
         return {"probabilities": outputs.float().softmax(dim=1)}  # [B, C]
 
     def decode(self, outputs: Tensor, batch: Batch) -> dict[str, list[Any]]:
@@ -139,7 +145,20 @@ def per_class(counts: Tensor, class_names: list[str]) -> list[dict[str, Any]]:
         counts: True class by row, predicted class by column: int64 [C, C].
         class_names: In the order of the rows.
     """
-    right, true, predicted = counts.diag(), counts.sum(1), counts.sum(0)
+    return scores(class_names, counts.diag(), counts.sum(1), counts.sum(0))
+
+
+def scores(
+    class_names: list[str], right: Tensor, true: Tensor, predicted: Tensor
+) -> list[dict[str, Any]]:
+    """A row per class; blank where nothing was predicted or there.
+
+    Args:
+        class_names: In the order of the counts.
+        right: Samples of each class that were predicted as such [C].
+        true: Samples of each class [C].
+        predicted: Samples that were predicted as of each class [C].
+    """
     rows = zip(class_names, right.tolist(), true.tolist(), predicted.tolist(), strict=True)
     return [
         {

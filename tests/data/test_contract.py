@@ -2,9 +2,11 @@
 
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,20 @@ from torch.utils._pytree import tree_flatten
 
 from project import data
 from project.batches import IGNORED, INPUTS, SIZES, batch_size
-from project.data import DataModule, Loader
+from project.data import DataModule, Loader, Vocabulary
 from project.errors import UserError
 from tests.data.photos import fake_cifar10, folder_of_classes
 
 EXAMPLES: dict[str, dict] = {
+    "Boxes": {"size": 32, "loader": Loader(num_workers=0)},
     "CIFAR10": {"batch_size": 16, "loader": Loader(num_workers=0)},
     "Digits": {},
     "Images": {"batch_size": 8, "size": 12, "loader": Loader(num_workers=0)},
+    "Masks": {"size": 32, "loader": Loader(num_workers=0)},
+    "Mixed": {"batch_size": 8, "size": 12, "loader": Loader(num_workers=0)},
+    "Sequences": {"batch_size": 8},
+    "Tabular": {},
+    "Texts": {"batch_size": 16, "vocabulary": Vocabulary(unit="character")},
 }
 MODULES = sorted(
     name
@@ -39,7 +47,26 @@ def _files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         EXAMPLES["CIFAR10"]["root"] = str(fake_cifar10(folder / "cifar10", patch))
         EXAMPLES["Images"]["root"] = str(folder_of_classes(folder / "photos", per_class=20))
+        EXAMPLES["Sequences"]["table"] = str(series(folder / "series.ts", count=120))
+        EXAMPLES["Texts"]["table"] = str(words(folder / "texts.csv", count=240))
         yield
+
+
+def words(path: Path, count: int) -> Path:
+    """A table of texts of one to nine words, of three classes."""
+    rows = [f"{'word ' * (number % 9)}{number},{'abc'[number % 3]}" for number in range(count)]
+    path.write_text("\n".join(["text,label", *rows]))
+    return path
+
+
+def series(path: Path, count: int) -> Path:
+    """Sequences of two to ten steps and two channels, of three classes."""
+    lines = ["@classLabel true a b c", "@data"]
+    for number in range(count):
+        steps = ",".join(str(number + step) for step in range(2 + number % 9))
+        lines.append(f"{steps}:{steps}:{'abc'[number % 3]}")
+    path.write_text("\n".join(lines))
+    return path
 
 
 def make(name: str, seed: int = 0, **options: object) -> DataModule:
@@ -97,7 +124,7 @@ class TestDataModule:
         loaders = (module.train_dataloader(), module.val_dataloader(), module.test_dataloader())
         for loader in loaders:
             batch = next(iter(loader))
-            assert set(batch) == {"inputs", "target", "index"}
+            assert set(batch) - {"size"} == {"inputs", "target", "index"}
             assert set(batch["inputs"]) <= set(INPUTS)
             assert batch_size(batch) == min(module.batch_size, len(loader.dataset))
             check_target(module, batch["target"])
@@ -194,6 +221,23 @@ class TestDataModule:
             module.load_state_dict(module.state_dict())
         with pytest.warns(UserWarning, match="data have changed since"):
             module.load_state_dict({**module.state_dict(), "fingerprint": "0" * 64})
+
+    def test_other_sizes_are_refused_with_what_they_are(self, name: str) -> None:
+        module = make(name)
+        for size, number in module.sizes.items():
+            state = module.state_dict()
+            state["description"] = {**state["description"], "sizes": {size: number + 1}}
+            said = re.escape(f"{size} {number + 1} ({SIZES[size]}), this data has {number}")
+            with pytest.raises(UserError, match=said):
+                module.load_state_dict(state)
+
+    def test_other_targets_are_refused_on_resume(self, name: str) -> None:
+        module = make(name)
+        if not hasattr(module, "target_names"):
+            pytest.skip("this data has no targets that are numbers")
+        description = {**module.description(), "target_names": ["another"]}
+        with pytest.raises(UserError, match="another"):
+            module.refuse_others(description)
 
     def test_other_classes_are_refused_on_resume(self, name: str) -> None:
         module = make(name)

@@ -226,10 +226,10 @@ def test_fit_test_predict(
 def test_check_tells_everything_and_its_code_says_whether_it_is_bad(
     damaged: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    options = ["check", "--config", CONFIG, "--data.root", str(damaged)]
+    options = ["check", "--config", CONFIG, "--data.root", str(damaged), "--seconds", "2"]
     assert command(*options) == 1
     shown = capsys.readouterr().out
-    assert "1 error," in shown
+    assert "1 failed," in shown
     assert all(name in shown for name in BAD)
     table = list(csv.DictReader((tmp_path / "runs" / "images" / "check.csv").open()))
     assert {row["item"] for row in table if row["severity"] == "error"} == BAD

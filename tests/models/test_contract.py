@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from project import models
 from project.batches import INPUTS, SIZES, VARIABLE
@@ -19,7 +20,16 @@ SIZE_VALUES = {
     "num_features": 6,
     "num_outputs": NUM_OUTPUTS,
 }
-EXAMPLES = {"ResNet": {"width": 8}, "Backbone": {"name": "resnet18"}}
+EXAMPLES = {
+    "FCOS": {"width": 8, "pyramid": 16, "num_convs": 1},
+    "UNet": {"width": 8, "depth": 2},
+    "ResNet": {"width": 8},
+    "Backbone": {"name": "resnet18"},
+    "Fusion": {"width": 16, "image_width": 8},
+    "MLP": {"width": 32},
+    "SequenceCNN": {"width": 16},
+    "TokenCNN": {"width": 16},
+}
 LENGTHS = (7, 3, 9, 1)  # repeated for more samples
 INPUT_VALUES = {
     "image": lambda n: torch.randn(n, 3, 40, 32),
@@ -29,6 +39,12 @@ INPUT_VALUES = {
     "features": lambda n: torch.randn(n, 6),
 }
 MODELS = sorted(models.__all__)
+BOXES = torch.tensor([[2.0, 3.0, 18.0, 25.0]])
+OUTPUTS = {"UNet": [(NUM_OUTPUTS, 40, 32)], "FCOS": [(28, NUM_OUTPUTS), (28, 4), (28, 1), (28, 4)]}
+"""Shapes of what is predicted of one sample, where it is not one number per output."""
+GUESS = {"FCOS": -0.25 * 0.99**2 * math.log(0.01) + 1 + math.log(2)}
+"""First losses that are no cross-entropy: of a class whose probability is 0.01 (focal), of boxes
+that do not overlap, and of a centre that may be one or not."""
 
 
 def padding(count: int) -> Tensor:
@@ -47,6 +63,23 @@ def inputs(network: nn.Module, count: int) -> dict[str, Tensor]:
     torch.manual_seed(1)
     names = inspect.signature(network.forward).parameters
     return {name: INPUT_VALUES[name](count) for name in names}
+
+
+def loss_of(network: nn.Module, count: int) -> Tensor:
+    """Cross-entropy where the outputs are logits, else the network's own."""
+    given = inputs(network, count)
+    outputs = network(**given)
+    classes = torch.arange(count) % NUM_OUTPUTS
+    if isinstance(outputs, dict):
+        return network.loss(outputs, [{"boxes": BOXES, "labels": n[None]} for n in classes])
+    if outputs.ndim == 4:  # of every pixel: how bright it is
+        classes = (given["image"][:, 0] > 0).long()
+    return nn.functional.cross_entropy(outputs, classes)
+
+
+def assert_close(outputs: object, others: object) -> None:
+    for one, other in zip(tree_leaves(outputs), tree_leaves(others), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 def _spoilt(values: Tensor, padded: Tensor) -> Tensor:
@@ -76,27 +109,29 @@ class TestModel:
     def test_output_shape_at_every_batch_size(self, name: str) -> None:
         network = make(name).eval()
         for count in (1, 2, 3):
-            assert network(**inputs(network, count)).shape == (count, NUM_OUTPUTS)
+            outputs = tree_leaves(network(**inputs(network, count)))
+            expected = OUTPUTS.get(name, [(NUM_OUTPUTS,)])
+            assert [each.shape for each in outputs] == [(count, *shape) for shape in expected]
 
     def test_gradient_reaches_every_parameter(self, name: str) -> None:
         network = make(name)
-        network(**inputs(network, 4)).square().mean().backward()
-        network(**inputs(network, 4)).square().mean().backward()
+        for _ in range(2):
+            outputs = tree_leaves(network(**inputs(network, 4)))
+            sum(each.square().mean() for each in outputs if each.requires_grad).backward()
         missing = [n for n, p in network.named_parameters() if p.grad is None]
         assert not missing
 
     def test_first_loss_is_that_of_a_guess(self, name: str) -> None:
         network = make(name)
-        logits = network(**inputs(network, 16))
-        loss = nn.functional.cross_entropy(logits, torch.arange(16) % NUM_OUTPUTS)
-        assert loss.item() == pytest.approx(math.log(NUM_OUTPUTS), abs=1.0)
+        guess = GUESS.get(name, math.log(NUM_OUTPUTS))
+        assert loss_of(network, 16).item() == pytest.approx(guess, abs=1.0)
 
     def test_a_sample_does_not_depend_on_its_batch_mates(self, name: str) -> None:
         network = make(name).eval()
         with torch.no_grad():
             together = network(**inputs(network, 4))
             alone = network(**{k: v[2:3] for k, v in inputs(network, 4).items()})
-        torch.testing.assert_close(together[2:3], alone, rtol=1e-4, atol=1e-5)
+        assert_close([each[2:3] for each in tree_leaves(together)], alone)
 
     def test_padding_changes_nothing(self, name: str) -> None:
         network = make(name).eval()
@@ -125,16 +160,16 @@ class TestModel:
         network = make(name).eval()
         copy = pickle.loads(pickle.dumps(network))
         with torch.no_grad():
-            assert torch.equal(copy(**inputs(copy, 2)), network(**inputs(network, 2)))
+            first, second = copy(**inputs(copy, 2)), network(**inputs(network, 2))
+        assert all(map(torch.equal, tree_leaves(first), tree_leaves(second)))
 
     def test_overfits_a_handful(self, name: str) -> None:
         network = make(name)
-        batch, target = inputs(network, 8), torch.arange(8) % NUM_OUTPUTS
         optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
         for _ in range(100):
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(network(**batch), target)
-            if loss.item() < 0.1:
+            loss = loss_of(network, 8)
+            if loss.item() < (1.0 if name in GUESS else 0.1):
                 return
             loss.backward()
             optimizer.step()
