@@ -41,3 +41,15 @@ def test_kept_leaves_no_trace() -> None:
         seed_all(2)
         draws()
     assert draws() == expected
+
+
+def test_kept_within_kept_disturbs_neither() -> None:
+    seed_all(2)
+    expected = [draws(), draws()]
+    with kept():
+        seed_all(2)
+        first = draws()
+        with kept():
+            seed_all(3)
+            draws()
+        assert [first, draws()] == expected

@@ -32,6 +32,11 @@ VARIANTS = {
     "accumulated": ["--trainer.accumulate_grad_batches", "2"],
     "validated within the epoch": ["--trainer.val_check_interval", "3"],
     "validated every other epoch": ["--trainer.check_val_every_n_epoch", "2"],
+    "all of training's habits": [
+        "--trainer.accumulate_grad_batches", "2", "--trainer.val_check_interval", "3",
+        "--model.schedule", "Plateau", "--model.schedule.patience", "0",
+        "--model.schedule.monitor", "val_loss", "--model.schedule.warmup_fraction", "0.2",
+        "--clipping.max_norm", "0.5", "--ema.decay", "0.9"],
     "workers": ["--data.loader.num_workers", "2"],
     "clipped, momentum": ["--trainer.gradient_clip_val", "0.5", "--model.optimizer",
                           "torch.optim.SGD", "--model.optimizer.momentum", "0.9"],
@@ -111,6 +116,8 @@ def assert_same(expected: Run, got: Run) -> None:
             other = second["optimizer_states"][0]["state"][key]
             assert all(v is None or torch.equal(v, other[k]) for k, v in state.items()), (name, key)
         assert first["lr_schedulers"] == second["lr_schedulers"]
+        for key, value in first.get("ema", {}).get("weights", {}).items():
+            assert torch.equal(value, second["ema"]["weights"][key]), (name, key)
     assert (expected.path / "metrics.csv").read_bytes() == (got.path / "metrics.csv").read_bytes()
 
 
@@ -160,6 +167,20 @@ def test_killed_where_it_hurts(
     process.join(120)
     assert process.exitcode == -signal.SIGKILL
     assert_same(uninterrupted(variant), finish(tmp_path, DIGITS, *options))
+
+
+@pytest.mark.slow
+def test_killed_between_two_batches_of_a_window(
+    tmp_path: Path, uninterrupted: Callable[[str], Run]
+) -> None:
+    options = [*NETWORK, *VARIANTS["all of training's habits"]]
+    # the validation after batch 3 lies in a window of two batches, and writes a checkpoint
+    process = start(tmp_path, DIGITS, *options, hook="on_train_batch_end", step=2)
+    process.join(120)
+    kept = load(Run(tmp_path / "digits" / "run"), "last.ckpt") if process.exitcode else {}
+    assert kept["global_step"] == 1
+    assert kept["window"]["gradients"]
+    assert_same(uninterrupted("all of training's habits"), finish(tmp_path, DIGITS, *options))
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import MutableMapping
+from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
 import lightning as L
@@ -10,22 +12,27 @@ import torch
 from lightning.pytorch.cli import OptimizerCallable
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torchmetrics import MetricCollection
-from torchmetrics.aggregation import MeanMetric
 
-from project.batches import Batch, batch_size, check_inputs
+from project.batches import MEANINGS, SIZES, Batch, batch_size, check_inputs
+from project.errors import UserError
 from project.models.freezing import replace_batch_norms
 from project.optim import (
     Part,
+    Plateau,
     Schedule,
     Scheduler,
     check_same_groups,
     group_names,
     parameter_groups,
 )
+from project.optim.accumulation import Window
 from project.randomness import combine, seed_all
-from project.state_dicts import check_fits
+from project.state_dicts import check_fits, description_of
+from project.tasks import optimization
+from project.tasks.mean_loss import MeanLoss
+
+Size = tuple[int, int] | None
 
 
 class Task(L.LightningModule):
@@ -53,6 +60,9 @@ class Task(L.LightningModule):
     serves: ClassVar[dict[str, str]] = {"outputs": "the network's outputs as they are"}
     """What each answer of `serve` means, for the exported model's contract."""
 
+    in_float32: ClassVar[str] = ""
+    """What of the loss is computed in float32 under half precision, where it would overflow."""
+
     def __init__(
         self,
         network: nn.Module,
@@ -65,16 +75,14 @@ class Task(L.LightningModule):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*is an instance of `nn.Module`.*")
             self.save_hyperparameters()
-        # what was made in Python, not from a config, could not be loaded safely: it is left out
         for saved in (self.hparams, cast(dict[str, Any], self._hparams_initial)):
-            for name in [n for n, value in saved.items() if not _is_plain(value)]:
-                del saved[name]
+            _keep_what_can_be_loaded(saved)
         self.network = network
         self.optimizer = optimizer
         self.schedule = schedule
-        self.train_loss = MeanMetric()
+        self.train_loss = MeanLoss()
         self.train_loss.persistent(True)  # a run resumed in mid-epoch knows the epoch's first part
-        self.val_loss, self.test_loss = MeanMetric(), MeanMetric()
+        self.val_loss, self.test_loss = MeanLoss(), MeanLoss()
         self.val_metrics = metrics.clone(prefix="val_")
         self.test_metrics = metrics.clone(prefix="test_")
         self.tables: dict[str, Tensor] = {}
@@ -84,9 +92,11 @@ class Task(L.LightningModule):
         self.parts: list[Part] = []  # of the network, with a learning rate of their own
         self.group_norms: list[str] = []  # layers of the network that were BatchNorm when made
         self._group_names: dict[str, list[str]] | None = None
-        self._optimizer_settings: list[dict[str, Any]] = []  # by parameter group, as configured
-        self._settings_before: list[dict[str, Any]] = []  # those of the checkpoint gone on from
+        self.optimizer_settings: list[dict[str, Any]] = []  # by parameter group, as configured
+        self.settings_before: list[dict[str, Any]] = []  # those of the checkpoint gone on from
         self._inputs_checked = False
+        self._window = Window()
+        self._window_before: dict[str, Any] | None = None  # one that a checkpoint was written in
 
     @abstractmethod
     def loss_and_predictions(self, batch: Batch) -> tuple[Tensor, Any]:
@@ -122,12 +132,32 @@ class Task(L.LightningModule):
         """
         return picture
 
-    def serve(self, outputs: Any) -> dict[str, Tensor]:
+    @property
+    def legend(self) -> dict[str, tuple[int, int, int]]:
+        """What the colours mean in which `drawn` draws."""
+        return {}
+
+    def serve(self, outputs: Any, seen: Size = None, own: Size = None) -> dict[str, Tensor]:
         """What an exported model answers, by the names of `serves`, from the network's outputs.
 
         It becomes part of an exported graph: tensor operations only, one row per sample.
+
+        Args:
+            outputs: The network's.
+            seen: Height and width of the pictures as the network was given them, if it was.
+            own: The same as whoever asks has them: what has a place on a picture is answered in
+                these pixels. None for those of `seen`.
         """
         return {"outputs": outputs}
+
+    def measurable(self, answers: list[dict[str, Tensor]], batch: Batch) -> Any:
+        """Predictions as the metrics take them, out of what an exported model answers.
+
+        Args:
+            answers: Of each sample by itself, as batches of one.
+            batch: The samples together.
+        """
+        return torch.cat([next(iter(answer.values())) for answer in answers])
 
     def figures(self, stage: str) -> dict[str, Figure]:
         """Pictures of the last evaluation, by name; drawn from `tables`."""
@@ -158,7 +188,16 @@ class Task(L.LightningModule):
         if (batch_idx + 1) % self.trainer.log_every_n_steps == 0:
             for logger in self.loggers:
                 logger.log_metrics({"train_loss_step": loss.item()}, step=self.global_step)
+        if self.trainer.accumulate_grad_batches > 1:
+            mean = partial(optimization.mean_over_processes, self)
+            loss = self._window.weighted(loss, self.loss_weight(batch), mean)
         return loss
+
+    def on_after_backward(self) -> None:
+        size = self.trainer.accumulate_grad_batches
+        if size > 1 and optimization.ends_window(self.trainer):
+            mean = partial(optimization.mean_over_processes, self)
+            self._window.close(self.parameters(), size, mean)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         self._evaluate(batch, self.val_loss, self.val_metrics)
@@ -186,10 +225,14 @@ class Task(L.LightningModule):
     def configure_optimizers(self) -> Any:
         groups = parameter_groups(self.network, self.parts)
         self._group_names = group_names(self.network, groups)
-        optimizer = self.optimizer(groups)
+        try:
+            optimizer = self.optimizer(groups)
+        except ValueError as error:  # torch's words for a setting that can't be
+            raise UserError(f"model.optimizer can't be made: {error}.") from None
         for group in optimizer.param_groups:
             group["lr"] *= group.get("lr_factor", 1.0)
-        self._optimizer_settings = [_settings(group) for group in optimizer.param_groups]
+        optimization.warn_of_high_rate(optimizer)
+        self.optimizer_settings = [optimization.settings(group) for group in optimizer.param_groups]
         if self.schedule is None:
             return optimizer
         scheduler = Scheduler(optimizer, self.schedule)
@@ -199,6 +242,8 @@ class Task(L.LightningModule):
         }
 
     def on_fit_start(self) -> None:
+        if isinstance(self.schedule, Plateau):
+            self.schedule.check(self.best_is)  # before anything is trained
         if self.loaded:
             self.print(self.loaded)
         data = getattr(self.trainer, "datamodule", None)
@@ -212,32 +257,38 @@ class Task(L.LightningModule):
             )
 
     def on_train_start(self) -> None:
-        self._apply_settings(self.trainer.optimizers[0])
-        scheduler = self.lr_schedulers()
-        if isinstance(scheduler, Scheduler):
-            base_lrs = [settings["lr"] for settings in self._optimizer_settings]
-            scheduler.start(self.trainer.estimated_stepping_batches, base_lrs)
+        optimization.apply_settings(self, self.trainer.optimizers[0])
+        optimization.start_schedule(self)
+        if self._window_before is not None:
+            self._window.load_state_dict(self._window_before, self)
+            self._window_before = None
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["seed"] = self.seed
         if self.trainer.world_size > 1:  # the first process writes: let it write for all
             state = self.train_loss.state_dict()
             checkpoint["train_loss"] = {k: self.all_gather(v) for k, v in state.items()}
+        elif window := self._window.state_dict(self):  # of several, each has its own gradients
+            checkpoint["window"] = window
         checkpoint["group_norms"] = self.group_norms
         checkpoint["parameter_groups"] = self._group_names
-        checkpoint["optimizer_settings"] = self._optimizer_settings
+        checkpoint["optimizer_settings"] = self.optimizer_settings
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.become_like(checkpoint)
+        data = getattr(self._trainer, "datamodule", None)
+        if data is not None and (description := description_of(checkpoint)):
+            data.refuse_others(description)  # says more than shapes of weights
         check_fits(checkpoint["state_dict"], self.state_dict())
         self.seed = checkpoint.get("seed", self.seed)
-        self._settings_before = checkpoint.get("optimizer_settings", [])
+        self.settings_before = checkpoint.get("optimizer_settings", [])
         for name, of_all in checkpoint.get("train_loss", {}).items():
             mine = of_all[self.global_rank] if self.global_rank < len(of_all) else of_all[0] * 0
             checkpoint["state_dict"][f"train_loss.{name}"] = mine
         if self._trainer is not None and self._trainer.state.fn == "fit":
             groups = parameter_groups(self.network, self.parts)
             check_same_groups(self.network, checkpoint.get("parameter_groups"), groups)
+            self._window_before = checkpoint.get("window")
 
     def become_like(self, checkpoint: dict[str, Any]) -> None:
         """Change the network as that of a checkpoint was changed after it had been made."""
@@ -249,50 +300,45 @@ class Task(L.LightningModule):
             self._inputs_checked = True
         return self.loss_and_predictions(batch)
 
-    def _evaluate(self, batch: Batch, loss_metric: MeanMetric, metrics: MetricCollection) -> Any:
+    def _evaluate(self, batch: Batch, loss_metric: MeanLoss, metrics: MetricCollection) -> Any:
         loss, predictions = self._checked(batch)
         loss_metric.update(loss, self.loss_weight(batch))
         metrics.update(predictions, batch["target"])
         return predictions
 
-    def _log_evaluation(self, stage: str, loss: MeanMetric, metrics: MetricCollection) -> None:
-        self._log(f"{stage}_loss", loss)
+    def _log_evaluation(self, stage: str, loss: MeanLoss, metrics: MetricCollection) -> None:
+        values = {f"{stage}_loss": self._log(f"{stage}_loss", loss)}
         for position, (name, value) in enumerate(metrics.compute().items()):
             if value.numel() == 1:
                 self.log(name, value, prog_bar=position == 0)
+                values[name] = value
             else:
                 self.tables[name] = value.cpu()
         metrics.reset()
+        if stage == "val" and self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
+            optimization.show_validation(self, values)
 
-    def _log(self, name: str, metric: MeanMetric) -> None:
-        self.log(name, metric.compute(), prog_bar=True)
+    def _log(self, name: str, metric: MeanLoss) -> Tensor:
+        value = metric.compute()
+        self.log(name, value, prog_bar=True)
         metric.reset()
-
-    def _apply_settings(self, optimizer: Optimizer) -> None:
-        """What the config has changed beats what a resumed optimizer's state brought with it.
-
-        What it has not changed stays as it was, also where a callback has moved it since.
-        """
-        groups = zip(
-            optimizer.param_groups, self._settings_before, self._optimizer_settings, strict=False
-        )
-        for number, (group, before, settings) in enumerate(groups):
-            changed = {k: v for k, v in settings.items() if before.get(k) != v}
-            for name, value in changed.items():
-                self.print(f"optimizer group {number}: {name} {before.get(name)} → {value}")
-            group.update(changed)
-            if "initial_lr" in group:
-                group["initial_lr"] = settings["lr"]
-
-
-def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in group.items() if k not in ("params", "initial_lr")}
+        return value
 
 
 def _near(used: list[float], expected: list[float]) -> bool:
     if len(used) != len(expected):
         return False
     return all(abs(a - b) < 0.01 for a, b in zip(used, expected, strict=True))
+
+
+def _keep_what_can_be_loaded(saved: MutableMapping[str, Any]) -> None:
+    """Leave out of hyperparameters what was made in Python, and what the data did not have."""
+    for name in [n for n, value in saved.items() if not _is_plain(value)]:
+        del saved[name]
+    arguments = saved["network"].get("init_args", {}) if "network" in saved else {}
+    for given, names in ((saved, MEANINGS), (arguments, SIZES)):
+        for name in [n for n in names if n in given and given[n] is None]:
+            del given[name]
 
 
 def _is_plain(value: Any) -> bool:
