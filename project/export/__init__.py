@@ -7,3 +7,9 @@ FORMATS = {
     "safetensors": "the network's weights alone, for its code",
 }
 """By the ending of the file's name. Here, where the command line finds them without torch."""
+
+REDUCED = {
+    "fp16": "ONNX in float16: half the size, fast on GPUs alone",
+    "int8": "ONNX with 8-bit products, by the ranges of validation samples: a quarter of the size",
+}
+"""Made of the ONNX file when they are asked for, with what they cost in accuracy."""

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from project import runs
 from project.errors import UserError, suggestion
-from project.export import FORMATS
+from project.export import FORMATS, REDUCED
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,15 @@ def parser() -> argparse.ArgumentParser:
     result = _Parser(
         "python -m project export",
         description="Write a trained model as files that run without this project.",
-        epilog="formats: " + "; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
+        epilog="formats: "
+        + "; ".join(f"{name}: {what}" for name, what in {**FORMATS, **REDUCED}.items()),
         add_help=False,
         allow_abbrev=False,
     )
     add = result.add_argument
     add("--ckpt_path", help="best, last, a run or a checkpoint; by default the best of the latest")
     add("--output", help="the bundle's folder, by default `export` in the run's directory")
-    add("--formats", default=",".join(FORMATS), help="some of them, with commas; by default all")
+    add("--formats", default=",".join(FORMATS), help=f"with commas, by default {','.join(FORMATS)}")
     add("--run.root", default="runs", help="where all runs lie, by default runs")
     add("--run.experiment", help="take the latest run of this experiment")
     add("--config", help="take the latest run of this config's experiment")
@@ -59,11 +60,14 @@ def parsed(words: list[str]) -> Options:
     """
     typed = parser().parse_args(words)
     formats = [name.strip() for name in typed.formats.split(",") if name.strip()]
+    allowed = {**FORMATS, **REDUCED}
     for name in formats:
-        if name not in FORMATS:
-            raise UserError(f"There is no format {name!r}.{suggestion(name, FORMATS)}")
+        if name not in allowed:
+            raise UserError(f"There is no format {name!r}.{suggestion(name, allowed)}")
     if not formats:
-        raise UserError(f"--formats names none. Allowed: {', '.join(FORMATS)}.")
+        raise UserError(f"--formats names none. Allowed: {', '.join(allowed)}.")
+    if set(formats) & set(REDUCED):
+        formats = ["onnx", *formats]  # which the others are made of
     output = Path(typed.output).expanduser().resolve() if typed.output else None
     return Options(output, list(dict.fromkeys(formats)))
 
@@ -86,13 +90,14 @@ def run(options: Options, checkpoint: Path) -> None:
     print(f"checkpoint  {checkpoint}")
     print(f"tried on    {contract['tried_on']}")
     print(_table(contract["formats"]))
+    print(_measured(contract))
     print(f"bundle      {_shown(output)}")
     if contract["formats"].get("onnx", {}).get("file"):
-        print(f"use         python {_shown(output / 'example.py')} picture.png")
+        print(f"use         python {_shown(output / 'example.py')} {_input(contract)}")
 
 
 def _table(made: dict[str, dict[str, Any]]) -> str:
-    lines = [f"{'format':12}{'size':>10}{'difference':>12}{'agreement':>12}{'seconds':>9}"]
+    lines = [f"{'format':12}{'size':>10}{'difference':>12}{'agreement':>16}{'seconds':>9}"]
     for name, entry in made.items():
         if entry["file"] is None:
             lines.append(f"{name:12}not made: {entry['reason']}")
@@ -101,8 +106,27 @@ def _table(made: dict[str, dict[str, Any]]) -> str:
         agreement = f"{check['agreeing']}/{check['rows']}" if check.get("rows") else "-"
         lines.append(
             f"{name:12}{entry['bytes'] / 1e6:>7.2f} MB{check['largest_difference']:>12.1e}"
-            f"{agreement:>12}{entry['seconds']:>9.1f}"
+            f"  {agreement:>14}{entry['seconds']:>9.1f}  {entry.get('how', '')}".rstrip()
         )
+    return "\n".join(lines)
+
+
+def _input(contract: dict[str, Any]) -> str:
+    """What the bundle's example is given, such as a picture."""
+    kinds = set(contract["inputs"]) - {"padding"}
+    typed = {"image": "picture.png", "tokens": '"some words"', "sequence": "steps.npy"}
+    return typed.get(*kinds, "rows.csv") if len(kinds) == 1 else "rows.csv"
+
+
+def _measured(contract: dict[str, Any]) -> str:
+    """What the files are worth, a line each."""
+    found, times = contract.get("measured"), contract.get("milliseconds", {})
+    if not found:
+        return "measured    nothing, for want of validation samples"
+    lines = [f"measured    on {found['samples']} of {found['of']} validation samples"]
+    for name, time in times.items():
+        metrics = "  ".join(f"{n} {value:.4g}" for n, value in found[name].items())
+        lines.append(f"  {name:10}{metrics}  {time:.2f} ms a sample")
     return "\n".join(lines)
 
 

@@ -57,6 +57,9 @@ def contract(
         "inputs": {name: kind.contract() for name, kind in served.inputs.items()},
         "outputs": _outputs(task, served, example),
         "class_names": getattr(task, "class_names", None),
+        "target_names": getattr(task, "target_names", None),
+        "min_score": getattr(task, "min_score", None),
+        "same_place": getattr(task, "same_place", None),
         "metrics": run.metrics if run else {},
         "network": checkpoint["hyper_parameters"]["network"],
         "checkpoint": {

@@ -47,14 +47,30 @@ def exported_program(served: Served, example: Example, contract: str, path: Path
     torch.export.save(program, path, extra_files={CONTRACT: contract})
 
 
-def torchscript(served: Served, example: Example, contract: str, path: Path) -> None:
-    """Traced, not scripted: what is served may be any Python, and scripting reads only some of it.
+def torchscript(served: Served, example: Example, contract: str, path: Path) -> str:
+    """Traced; the network scripted first if it takes another way for other inputs.
 
-    Where tracing took a size for a constant, the check at other sizes finds it.
+    Tracing reads any Python but follows the example's way alone; scripting keeps both ways of a
+    branch, but reads only some Python.
+
+    Returns:
+        Which of the two, and why.
     """
-    with _deprecation_accepted(), torch.no_grad():
-        traced = torch.jit.trace(served, example)
+    with _deprecation_accepted(), torch.no_grad(), warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", torch.jit.TracerWarning)
+        traced, how = torch.jit.trace(served, example), "traced"
+        if any(issubclass(each.category, torch.jit.TracerWarning) for each in doubts):
+            network = served.network
+            try:
+                served.network = torch.jit.script(network)
+                traced = torch.jit.trace(served, example)
+                how = "network scripted: what it does depends on its input"
+            except Exception as error:  # scripting may raise anything; the check decides on a trace
+                how = f"traced; it can not be scripted ({type(error).__name__})"
+            finally:
+                served.network = network
         traced.save(str(path), _extra_files={CONTRACT: contract})
+    return how
 
 
 def safetensors(served: Served, example: Example, contract: str, path: Path) -> None:
@@ -65,7 +81,7 @@ def safetensors(served: Served, example: Example, contract: str, path: Path) -> 
     path.chmod(0o644)  # it is written for its owner alone, but a server is often someone else
 
 
-WRITERS: dict[str, Callable[[Served, Example, str, Path], None]] = {
+WRITERS: dict[str, Callable[[Served, Example, str, Path], str | None]] = {
     "onnx": onnx,
     "pt2": exported_program,
     "ts": torchscript,

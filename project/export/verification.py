@@ -2,8 +2,11 @@
 
 import copy
 import json
+import math
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import torch
 
 from project.errors import UserError
 from project.export import replay
+from project.export.departure import first_departure
 from project.export.samples import TOLERANCE, Samples
 from project.export.served import Served
 
@@ -32,13 +36,17 @@ def record(served: Served, tried: Samples, path: Path) -> None:
     np.savez(path, allow_pickle=False, **arrays)
 
 
-def verified(name: str, file: Path, recorded: Path) -> dict[str, Any]:
+def verified(
+    name: str, file: Path, recorded: Path, served: Served, *, exact: bool = True
+) -> dict[str, Any]:
     """Replay a record with an exported file.
 
     Args:
         name: Of the format, for messages.
         file: The exported model.
         recorded: Written by `record`.
+        served: The original, to say where a difference begins.
+        exact: Whether it must answer the same; a reduced one must only answer, and with numbers.
 
     Returns:
         What the contract says: the largest difference, agreement, shapes.
@@ -47,8 +55,9 @@ def verified(name: str, file: Path, recorded: Path) -> dict[str, Any]:
         UserError: The file does not run at some shape, or answers differently.
     """
     cases = _replay(name, file, recorded)
-    for case in cases:
-        _refuse_difference(name, case)
+    for number, case in enumerate(cases):
+        where = partial(_where, name, file, recorded, served, number)
+        _refuse_difference(name, case, where if exact else None)
     return {
         "process": "of its own, without this project",
         "largest_difference": max(case["difference"] for case in cases),
@@ -58,12 +67,24 @@ def verified(name: str, file: Path, recorded: Path) -> dict[str, Any]:
     }
 
 
-def _refuse_difference(name: str, case: dict[str, Any]) -> None:
-    allowed = TOLERANCE * max(1.0, case["largest"])
+def _where(name: str, file: Path, recorded: Path, served: Served, number: int) -> str:
+    """Which module of an ONNX file departs first, for a message; blank if that can't be told."""
+    if name != "onnx":
+        return ""
+    arrays = np.load(recorded)
+    given = {key: torch.from_numpy(arrays[f"{number}/inputs/{key}"]) for key in served.inputs}
+    found = first_departure(served, file, given)
+    return f", first in {found}" if found else ""
+
+
+def _refuse_difference(name: str, case: dict[str, Any], where: Callable[[], str] | None) -> None:
+    """Stop at a case that fails or differs; `where` is None if it may differ."""
+    allowed = TOLERANCE * max(1.0, case["largest"]) if where else math.inf
     if case["error"]:
         what = f"fails: {case['error'].partition(chr(10))[0]:.300}"
     elif not case["difference"] <= allowed:  # NaN is not, either
         what = f"differs by {case['difference']:.3g}, allowed is {allowed:.3g}"
+        what += where() if where else ""
     else:
         return
     raise UserError(

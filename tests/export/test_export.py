@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
+from torch import nn
 from torch.nn import functional as F
 
 from project import batches, runs
@@ -26,7 +28,7 @@ from project.checkpoints import load_task, read_checkpoint
 from project.cli import main
 from project.data import Digits
 from project.errors import UserError
-from project.export import FORMATS, bundle, formats, inputs, replay
+from project.export import FORMATS, REDUCED, bundle, formats, inputs, reduced, replay
 from project.export.samples import Samples
 from project.export.served import Served, evaluating
 
@@ -106,7 +108,8 @@ def probabilities(task, numbers, image):
 
 def test_every_format_has_a_writer_and_every_input_a_name():
     assert list(formats.WRITERS) == list(FORMATS)
-    assert set(inputs.INPUTS) <= set(batches.INPUTS)
+    assert set(inputs.INPUTS) == set(batches.INPUTS)
+    assert list(reduced.WRITERS) == list(REDUCED)
     assert {suffix.removeprefix(".") for suffix in replay.RUNNERS} == set(RUNNABLE)
 
 
@@ -221,7 +224,7 @@ def test_the_example_names_the_class_of_a_picture(folder, task, tmp_path):
     moved = shutil.copytree(folder, tmp_path / "moved")
     command = [sys.executable, moved / "example.py", tmp_path / "digit.png"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.splitlines()[1].split()[0] == expected
+    assert json.loads(done.stdout.splitlines()[1])["prediction"] == expected
 
 
 @pytest.mark.parametrize("script", ["replay.py", "example.py"])
@@ -306,12 +309,12 @@ def test_no_format_at_all_is_an_error(run, tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def changed_weights(served, example, contract, path):
+def changed_weights(served, example, contract, path, name="ts"):
     bias = served.network.head[-1].bias
     kept = bias.detach().clone()
     with torch.no_grad():
         bias[0] += 1
-        formats.torchscript(served, example, contract, path)
+        {"ts": formats.torchscript, "onnx": formats.onnx}[name](served, example, contract, path)
         bias.copy_(kept)
 
 
@@ -328,6 +331,11 @@ def garbage(served, example, contract, path):
             r"The ts export .* 1 x 8 x 8 x 1 it differs by 0\.\d+, allowed",
         ),
         ("onnx", garbage, r"The onnx export can't be read back: .*model\.onnx failed"),
+        (
+            "onnx",
+            partial(changed_weights, name="onnx"),
+            r"The onnx export .* differs by 0\.\d+, .*, first in network\.head\.3 \(Linear\), by 1",
+        ),
     ],
 )
 def test_a_wrong_file_fails_the_command_and_leaves_the_old_bundle(
@@ -392,6 +400,17 @@ def test_data_that_changed_since_are_not_tried_on(run, task, monkeypatch):
     assert not tried.prepared
 
 
+def test_the_reason_for_made_up_samples_is_ours(run, task):
+    checkpoint = read_checkpoint(run.checkpoint("best"))
+    checkpoint["config"]["data"] = {
+        "class_path": "project.data.Images", "init_args": {"root": "/nowhere/at/all"}
+    }  # fmt: skip
+    from project.export.samples import samples
+
+    description = checkpoint["Digits"]["description"]
+    assert "'/nowhere/at/all'" in samples(Served(task, description), checkpoint, description).source
+
+
 def test_an_older_bundle_is_replaced_with_what_it_held(run, tmp_path):
     for name in ("contract.json", "model.onnx", "example.py"):
         (tmp_path / name).write_text("{}", encoding="utf-8")
@@ -427,8 +446,8 @@ def test_a_checkpoint_without_a_description_is_refused():
 
 
 def test_an_input_nothing_prepares_is_named(task, monkeypatch):
-    monkeypatch.setattr(task.network, "forward", lambda tokens: tokens)
-    with pytest.raises(UserError, match="The network takes 'tokens'"):
+    monkeypatch.setattr(task.network, "forward", lambda voltage: voltage)
+    with pytest.raises(UserError, match="The network takes 'voltage'"):
         Served(task, {})
 
 
@@ -457,3 +476,31 @@ def test_the_aspect_is_kept_in_every_format_and_in_words(run, tmp_path, crop):
     assert told["steps"][-2:] == [
         "divide by 255", "subtract the mean and divide by the std of each channel",
     ]  # fmt: skip
+
+
+class Branching(nn.Module):
+    """Bright pictures get another answer than dark ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        logits = self.head(image.flatten(1))
+        if float(image.sum()) > 0:
+            return logits
+        return -logits
+
+
+def test_a_network_with_branches_is_scripted_and_the_choice_is_said(run, tmp_path):
+    path = run.checkpoint("best")
+    task = load_task(path)
+    task.network = Branching()
+    made = bundle.write(task, read_checkpoint(path), path, tmp_path / "out", ["ts", "onnx"])
+    assert made["formats"]["ts"]["how"].startswith("network scripted")
+    assert made["formats"]["onnx"]["file"] is None  # it says why, and TorchScript is still made
+    assert isinstance(task.network, Branching)
+
+
+def test_a_straight_network_is_traced(folder):
+    assert contract_of(folder)["formats"]["ts"]["how"] == "traced"

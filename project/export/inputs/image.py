@@ -1,24 +1,16 @@
-"""What a served model takes, by the name of the network's input, and how it becomes that input.
-
-Each class here is a module whose `forward` turns what a user has into what the network was trained
-on. Beside it stands what an exporter and a check need: which dimensions are free, an example, the
-batches to try, and the description that goes into the contract. A new kind of input is a class with
-the same members and a line in `INPUTS`.
-"""
+"""Pictures, as they are decoded."""
 
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from project.data.preprocessing import ImagePreprocessing
 from project.errors import UserError
-
-BATCH_SIZES = (1, 2, 7, 32)
-"""Of the batches that are tried: none of them is the example's."""
+from project.export.inputs.input import NUMBERS, Input
 
 
-class Image(nn.Module):
+class Image(Input):
     """Decoded pictures of any size → what the network's `image` was in training.
 
     Args:
@@ -31,10 +23,10 @@ class Image(nn.Module):
         uint8 [B, H, W, C] → float [B, C, *size]
     """
 
-    dynamic = ("batch", "height", "width")  # names of the free dimensions, from the first on
+    dynamic = ("batch", "height", "width")
 
     def __init__(self, description: dict[str, Any]) -> None:
-        super().__init__()
+        super().__init__(description)
         numbers = description.get("preprocessing")
         if not isinstance(numbers, dict) or not {"size", "mean", "std"} <= set(numbers):
             raise UserError(
@@ -45,24 +37,18 @@ class Image(nn.Module):
         self.preprocessing = ImagePreprocessing(**numbers)
         self.num_channels = len(numbers["mean"])
 
-    def forward(self, image: Tensor) -> Tensor:
-        return self.preprocessing(image.permute(0, 3, 1, 2))  # [B, C, *size]
+    def forward(self, given: Tensor) -> Tensor:
+        return self.preprocessing(given.permute(0, 3, 1, 2))  # [B, C, *size]
 
     def example(self) -> Tensor:
-        """A batch to export with; a size of 1, or two equal ones, would be taken for constants."""
         height, width = self.preprocessing.size
         return _random(3, height + 2, width + 5, self.num_channels)
 
     def random(self, count: int) -> list[Tensor]:
-        """Pictures of noise, for want of real ones."""
         return list(_random(count, *self.preprocessing.size, self.num_channels))
 
-    def sample(self, image: Tensor) -> Tensor:
-        """A picture [C, H, W] of a data set, as a user would give it.
-
-        Raises:
-            UserError: It is not made of bytes.
-        """
+    def sample(self, inputs: dict[str, Tensor]) -> Tensor:
+        image = inputs["image"]
         if image.dtype != torch.uint8:
             raise UserError(f"the images are {image.dtype} before preprocessing, not torch.uint8")
         return image.permute(1, 2, 0)
@@ -73,12 +59,11 @@ class Image(nn.Module):
         own = tuple(samples[0].shape[:2])
         sizes = (own, (2 * height + 1, width + 3), (height // 2 + 1, 3 * width + 2), own)
         return [
-            torch.stack([_resized(samples[n % len(samples)], size) for n in range(count)])
-            for count, size in zip(BATCH_SIZES, sizes, strict=True)
+            torch.stack([_resized(samples[n % len(samples)], size) for n in numbers])
+            for numbers, size in zip(NUMBERS, sizes, strict=True)
         ]
 
     def contract(self) -> dict[str, Any]:
-        """What whoever calls the model must know of this input."""
         colours = {1: "grey levels", 3: "red, green, blue"}.get(self.num_channels, "as in training")
         return {
             "dtype": "uint8",
@@ -108,10 +93,6 @@ class Image(nn.Module):
             f"{crop:g} of each side",
             f"{resize}, the aspect ratio kept",
         ]
-
-
-INPUTS = {"image": Image}
-"""By the name of the network's input, as in `project.batches.INPUTS`."""
 
 
 def _random(*shape: int) -> Tensor:
