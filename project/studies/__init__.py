@@ -1,0 +1,1 @@
+"""Several runs as one question: the same config with other seeds, folds or settings."""
