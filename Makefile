@@ -62,18 +62,31 @@ predict: $(READY)  ## Predict with CKPT
 export: $(READY)  ## Write CKPT as files that run without this repository
 	@$(PY) -m project export --ckpt_path $(CKPT) $(ARGS)
 
+serve: $(READY)  ## Try the newest exported model in the browser
+	@$(PY) -m project serve $(ARGS)
+
 runs: $(READY)  ## List the runs with their metrics
 	@$(PY) -m project runs $(ARGS)
 
 tensorboard: $(READY)  ## Look at the curves of all runs in the browser
 	@$(PY) -m tensorboard.main --logdir runs $(ARGS)
 
+##@ Begin, and keep up
+# starter: template
+new: $(READY)  ## Make a project of your own: DEST=../churn NAME=churn_model PROBLEMS=tabular
+	@$(PY) -m project new $(if $(DEST),"$(DEST)") $(if $(NAME),--name "$(NAME)") \
+	    $(if $(PROBLEMS),--problems "$(PROBLEMS)") $(ARGS)
+
+# /starter
+update: $(READY)  ## Merge what changed where this project was made from; TEMPLATE=path, TO=tag
+	@$(PY) tools/update.py $(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(TO),--to "$(TO)")
+
 ##@ Develop
-test: $(READY)  ## Run all tests (ARGS="-k name")
-	@$(PY) -m pytest $(ARGS)
+test: $(READY)  ## Run all tests on all CPUs (ARGS="-k name")
+	@$(PY) -m pytest -n auto --dist loadfile $(ARGS)
 
 test-fast: $(READY)  ## Run the tests that take seconds
-	@$(PY) -m pytest -m "not slow" $(ARGS)
+	@$(PY) -m pytest -n auto --dist loadfile -m "not slow" $(ARGS)
 
 lint: $(READY)  ## Check style and formatting
 	@$(PY) -m ruff check .
@@ -102,5 +115,5 @@ clean-all: clean  ## Remove .venv too
 $(VENV)/.ready: pyproject.toml requirements.lock tools/bootstrap.py
 	$(BOOTSTRAP)
 
-.PHONY: help install train check tune resume validate score predict export runs tensorboard \
-	test test-fast lint format types lock clean clean-all
+.PHONY: help install train check tune resume validate score predict export serve runs tensorboard \
+	new update test test-fast lint format types lock clean clean-all

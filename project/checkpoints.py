@@ -15,6 +15,7 @@ from project.errors import UserError
 from project.runs import Run, rooted
 from project.state_dicts import (
     check_fits,
+    description_of,
     load_body,
     read_file,
     renamed,
@@ -151,19 +152,13 @@ def _check_keeps(
         if resized and resized <= set(head):
             raise UserError(f"{error} Or start with a new head: --init_head replace.") from None
         raise
-    before = next((c for c in map(_class_names, content.values()) if c), None)
+    before = description_of(content).get("class_names")
     now = getattr(task, "class_names", None)
     if before and now and before != now:
         raise UserError(
             f"The weights are for the classes {before}, this data has {now}, in as many outputs. "
             "Start with a new head: --init_head replace."
         )
-
-
-def _class_names(part: Any) -> list[str] | None:
-    """The classes that a data module's part of a checkpoint speaks of."""
-    description = part.get("description") if isinstance(part, dict) else None
-    return description.get("class_names") if isinstance(description, dict) else None
 
 
 def without_weights(config: Any) -> Any:

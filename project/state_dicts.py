@@ -75,17 +75,28 @@ def tensors_of(content: Any, path: str | Path) -> dict[str, Tensor]:
     raise UserError(f"{path} holds no weights: neither tensors by name nor one of {_NESTED}.")
 
 
-def statistics_of(content: Any) -> dict[str, list[float]]:
-    """Mean and standard deviation of the images that a checkpoint of ours was trained on, if known.
+def description_of(content: Any) -> dict[str, Any]:
+    """What a checkpoint of ours says of the data it was trained on; empty if nothing.
 
     Args:
         content: What a file holds.
     """
     for part in content.values() if isinstance(content, Mapping) else []:
         description = part.get("description") if isinstance(part, Mapping) else None
-        numbers = description.get("preprocessing") if isinstance(description, Mapping) else None
-        if isinstance(numbers, Mapping) and {"mean", "std"} <= set(numbers):
-            return {"mean": list(numbers["mean"]), "std": list(numbers["std"])}
+        if isinstance(description, dict):
+            return description
+    return {}
+
+
+def statistics_of(content: Any) -> dict[str, list[float]]:
+    """Mean and standard deviation of the images that a checkpoint of ours was trained on, if known.
+
+    Args:
+        content: What a file holds.
+    """
+    numbers = description_of(content).get("preprocessing")
+    if isinstance(numbers, Mapping) and {"mean", "std"} <= set(numbers):
+        return {"mean": list(numbers["mean"]), "std": list(numbers["std"])}
     return {}
 
 

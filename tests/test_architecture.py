@@ -16,6 +16,7 @@ LEVELS = {
     "state_dicts": {"errors", "runs"},
     "batches": {"errors"},
     "figures": set(),
+    "hardware": {"errors"},
     "optim": {"errors"},
     "models": {"errors", "batches", "state_dicts"},
     "data": {"errors", "findings", "batches", "randomness", "runs"},
@@ -33,12 +34,17 @@ LEVELS = {
         "checkpoints",
     },
     "export": {"errors", "batches", "runs", "tasks", "models", "data", "checkpoints"},
-    "checks": {"errors", "findings", "tasks", "data"},
+    "serving": {"errors", "runs", "export", "data"},
+    "doctor": {"errors"},
+    "checks": {"errors", "findings", "batches", "randomness", "doctor", "tasks", "data"},
     "tune": {"errors", "data"},
     "trainer": {"errors", "findings", "callbacks", "checks", "tasks", "data", "tune"},
 }
-TOP = {"__init__", "__main__", "cli", "compare"}
+TOP = {"__init__", "__main__", "cli", "compare", "studies"}
 """The command line: may import anything; nothing below may import it."""
+# starter: template
+TOP |= {"starter"}
+# /starter
 
 FILES = sorted((ROOT / "project").rglob("*.py"))
 
@@ -81,3 +87,17 @@ def test_models_are_plain_torch(path: Path) -> None:
 def test_package_itself_imports_nothing() -> None:
     tree = ast.parse((ROOT / "project" / "__init__.py").read_text())
     assert not [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if part(p) in ("models", "tasks")], ids=lambda p: p.name
+)
+def test_models_and_tasks_name_no_device(path: Path) -> None:
+    """What they make lies where their inputs lie."""
+    names = {"cuda", "cpu", "mps"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            words = [*node.args, *(keyword.value for keyword in node.keywords)]
+            given = {str(w.value).partition(":")[0] for w in words if isinstance(w, ast.Constant)}
+            assert not given & names, f"line {node.lineno}"
+            assert ast.unparse(node.func).rpartition(".")[2] != "cuda", f"line {node.lineno}"

@@ -254,6 +254,53 @@ def test_nothing_trained_is_an_error(command: Command, capsys: pytest.CaptureFix
     assert "limit_train_batches" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--trainer.max_steps 0", "trainer.max_steps is 0: nothing would be trained"),
+        ("--trainer.accumulate_grad_batches 0", "trainer.accumulate_grad_batches is 0"),
+        ("--trainer.check_val_every_n_epoch 0", "trainer.check_val_every_n_epoch is 0"),
+        ("--trainer.val_check_interval 0", "trainer.val_check_interval is 0"),
+        ("--trainer.gradient_clip_val -1", "trainer.gradient_clip_val is -1;"),
+        ("--trainer.log_every_n_steps 0", "trainer.log_every_n_steps is 0"),
+        ("--seed_everything -1", "seed_everything is -1; a seed is from 0"),
+        ("--model.optimizer.lr -1", "model.optimizer can't be made: Invalid learning rate: -1"),
+    ],
+)
+def test_a_setting_that_can_not_be_is_refused_before_training(
+    command: Command, capsys: pytest.CaptureFixture, tmp_path: Path, option: str, said: str
+) -> None:
+    assert command("fit", *DIGITS, *option.split()) == 2
+    assert said in capsys.readouterr().err
+    assert not list((tmp_path / "runs").glob("digits/2*"))
+
+
+@pytest.mark.slow
+def test_settings_of_another_data_set_are_none_of_this(
+    command: Command, capsys: pytest.CaptureFixture, latest: Latest
+) -> None:
+    texts = ["--config", "configs/texts.yaml", "--model.network.width", "4"]
+    assert command("fit", *texts, *TINY) == 0
+    run = str(latest().path)
+    capsys.readouterr()
+    assert command("test", "--config", "configs/tabular.yaml", "--ckpt_path", run) == 2
+    assert "class_names" in capsys.readouterr().err  # and not that data.file is no option
+    assert command("fit", "--config", "configs/tabular.yaml", "--resume", run) == 2
+    assert "was trained with project.tasks.Classification" in capsys.readouterr().err
+    narrower = ["--data.vocabulary.min_count", "300"]
+    assert command("test", "--ckpt_path", run, *narrower) == 2
+    assert "num_tokens" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_that_made_its_steps_says_so(
+    command: Command, capsys: pytest.CaptureFixture, latest: Latest
+) -> None:
+    assert command("fit", *DIGITS, "--trainer.max_steps", "2") == 0
+    assert command("fit", "--resume", str(latest().path), "--trainer.max_epochs", "9") == 2
+    assert "finished: step 2 of 2" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_mistake_leaves_no_run_behind(command: Command, latest: Latest, tmp_path: Path) -> None:
     assert command("fit", *DIGITS) == 0

@@ -14,7 +14,8 @@ from project.errors import UserError
 from project.runs import project_root
 
 DIGITS = ["fit", "--config", "configs/digits.yaml"]
-CONFIGS = sorted((project_root() / "configs").rglob("*.yaml"))
+FILES = (project_root() / "configs").rglob("*.yaml")
+CONFIGS = sorted(path for path in FILES if path.parent.name != "search")  # those are spaces
 
 
 def with_file(tmp_path, text):
@@ -54,6 +55,8 @@ TYPED = [
     ("--model.optimizer torch.optim.SGD --model.optimizer.momentm 1", ["'momentum'"]),
     ("--model.schedule Linear --model.schedule.gama 1", ["Linear", "final_fraction"]),
     ("--model.network project.models.Backbone --model.network.nam x", ["Backbone", "'name'"]),
+    ("--model.network.num_outputs 3", ["--model.network.num_outputs ", "from the data"]),
+    ("--model.class_names [a,b]", ["--model.class_names ", "from the data"]),
     ("--model.network ResNett", ["'ResNett'", "'project.models.ResNet'", "Backbone"]),
     (
         "--model.network project.models.Resnet",
@@ -167,7 +170,6 @@ FINE = [
     "--model.network project.models.resnet.ResNet",
     "--model.network torch.nn.Identity",
     "--model.network Backbone --model.network.name resnet18",
-    "--model.network.in_channels 1",
     "--model.init_args.network.init_args.width 8",
     "--model.network.dict_kwargs.anything 3",
     "--model.schedule null",

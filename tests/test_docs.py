@@ -52,6 +52,21 @@ PRACTICE = re.compile(r"^\| ([DMTSEX]\d+) \|.*\|.*\| (.+) \| (.+) \|$", re.MULTI
 ROWS = PRACTICE.findall((ROOT / "docs" / "practices.md").read_text())
 
 
+# starter: template
+NUMBERS = {"D": 17, "M": 12, "T": 12, "S": 8, "E": 7, "X": 11}
+"""How many practices there are of each kind."""
+
+
+def test_every_practice_has_a_row() -> None:
+    known = {f"{kind}{n + 1}" for kind, count in NUMBERS.items() for n in range(count)}
+    listed = {row[0] for row in ROWS}
+    assert listed <= known
+    assert listed == known
+
+
+# /starter
+
+
 def test_practices_are_listed_once() -> None:
     ids = [row[0] for row in ROWS]
     assert len(ids) > 20

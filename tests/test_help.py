@@ -118,7 +118,8 @@ def test_overview_names_every_verb_and_config():
     assert configs
     for path in configs:
         first = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-        line = next(each for each in page.splitlines() if f"configs/{path.name}" in each)
+        shown = f"  {path.relative_to(project_root())}"
+        line = next(each for each in page.splitlines() if each.startswith(shown))
         assert " ".join(first.split()[:4]) in line
 
 

@@ -15,12 +15,19 @@ LIGHTNING_VERBS = {
     "validate": "metrics of a checkpoint on the validation split",
     "test": "metrics of a checkpoint on the test split",
     "predict": "a table of predictions",
-    "check": "what is wrong with the data, all of it, before training",
+    "check": "what would go wrong in training, found before it",
     "tune": "which loader settings are fastest here, measured",
     "export": "a trained model as files that run without this project",
 }
 OTHER_VERBS = {
     "runs": "list the runs, or show what differs between two",
+    "repeat": "the same config with several seeds or folds: mean ± sd of every metric",
+    "search": "hyper-parameters that do best, found by Optuna",
+    "serve": "a page to try an exported model, and JSON for programs",
+    # starter: template
+    "new": "a project of your own made from this one, renamed, with the problems you choose",
+    "rename": "this checkout itself made into a project of your own",
+    # /starter
 }
 
 
@@ -50,7 +57,19 @@ def main(args: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # whoever read our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        _explain(error)
+        raise
     return 0
+
+
+def _explain(error: Exception) -> None:
+    """Have what a well-known error means here stand below its traceback."""
+    if "torch" in sys.modules:
+        from project import doctor
+
+        if paragraph := doctor.explain(error):
+            error.add_note(f"\n{paragraph}")
 
 
 def _dispatch(args: list[str]) -> None:
@@ -58,6 +77,13 @@ def _dispatch(args: list[str]) -> None:
     from project.cli import help
 
     verb = args[0] if args else "--help"
+    # starter: template
+    if verb in ("new", "rename", "update", "render") and not {"-h", "--help"} & set(args[1:]):
+        from project.starter import command
+
+        command.run(args)
+        return
+    # /starter
     if verb in ("-h", "--help", "help"):
         print(help.overview())
     elif verb == "--version":
@@ -66,13 +92,30 @@ def _dispatch(args: list[str]) -> None:
         allowed = [*LIGHTNING_VERBS, *OTHER_VERBS]
         raise UserError(f"There is no command {verb!r}.{suggestion(verb, allowed)}")
     elif {"-h", "--help"} & set(args[1:]):
-        print(help.of_verb(verb))
+        of_bundle = verb == "predict" and not args[1].startswith("-")
+        print(help.of_verb("predict BUNDLE" if of_bundle else verb))
     elif verb == "runs":
         from project import compare
 
         print(compare.report(args[1:]))
     elif verb == "export":
         _export(Arguments(args))
+    elif verb == "repeat":
+        from project.studies.repeat import repeat
+
+        repeat(args[1:])
+    elif verb == "search":
+        from project.studies.search import search
+
+        search(args[1:])
+    elif verb == "predict" and len(args) > 1 and not args[1].startswith("-"):
+        from project.serving.predict import predict
+
+        predict(args[1:])
+    elif verb == "serve":
+        from project.serving.command import serve
+
+        serve(args[1:])
     else:
         from project.cli.config_errors import checked
 

@@ -1,7 +1,12 @@
 """A command taken apart, before anything heavy is imported."""
 
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from project import runs
 from project.errors import UserError, suggestion
 from project.runs import project_root
 
@@ -50,6 +55,23 @@ class Arguments:
                 "--init_from starts a new training with the weights of a file; --resume and "
                 "--ckpt_path go on with an old one, its optimizer and position. Give one of them."
             )
+
+    @cached_property
+    def files(self) -> dict[str, Any]:
+        """What the config files say, merged."""
+        content: dict[str, Any] = {}
+        for path in self.configs:
+            content = runs.merged(content, yaml.safe_load(path.read_text("utf-8")) or {})
+        return content
+
+    @property
+    def experiment(self) -> str | None:
+        """What the command calls the experiment, if it does."""
+        typed = self.option("--run.experiment")
+        if typed or not self.configs:
+            return typed
+        named = (self.files.get("run") or {}).get("experiment")
+        return named or self.configs[0].stem
 
     def option(self, name: str) -> str | None:
         """The value typed for an option, such as `--ckpt_path`; the last one if several."""

@@ -16,25 +16,35 @@ import torch
 from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.plugins import Precision as PrecisionPlugin
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 import project.data
 import project.models
 import project.tasks  # noqa: F401 - makes short class names known to the parser
-from project import runs, tune
+from project import hardware, runs, tune
 from project.batches import MEANINGS, SIZES
 from project.callbacks import (
+    Averaging,
     Checkpoint,
+    Clipping,
     DataWait,
     Freezing,
+    HalfPrecision,
+    Hints,
     History,
     Interruption,
+    NonFinite,
     Pictures,
     Predictions,
     Progress,
+    Pruning,
     Record,
+    Samples,
 )
 from project.checkpoints import AtomicCheckpointIO, start_from
+from project.checks import CHECKS, Report
+from project.checks.preflight import Preflight
 from project.cli.arguments import Arguments
 from project.cli.parser_errors import explain
 from project.cli.screen import listed, own_words, python, quiet, say
@@ -42,7 +52,8 @@ from project.cli.start import Start
 from project.data import DataModule
 from project.errors import ChecksFailed, Interrupted, UserError
 from project.export import FORMATS, bundle
-from project.findings import report, summary, write
+from project.hardware import MemoryFormat, Mode, Precision
+from project.optim import Plateau
 from project.tasks import Task
 from project.trainer import Trainer
 
@@ -60,8 +71,17 @@ class RunSettings:
         init_head: Whether to `keep` the head of those weights, or to `replace` it by a new one.
         test_after_fit: Test the best checkpoint when training ends.
         export_after_fit: Export the best checkpoint when training ends.
+        preflight: Look for what would spoil the training before it starts; see docs/checks.md.
         num_threads: CPU threads of torch's operations; None leaves torch's choice. Small models are
             faster with 1, above all on a shared machine, and then give the same numbers everywhere.
+        precision: `fp32`, `bf16` or `fp16` (with a loss scaler); `auto` takes what the hardware
+            does well: bf16 or fp16 on a GPU, fp32 on a CPU. `trainer.precision` has more of them.
+        mode: `fast` takes the quickest algorithms, `deterministic` only those that give the same
+            bits every time; on a CPU both do.
+        compile: Backend of torch.compile for the network, such as `inductor`; None leaves it as it
+            is. The first steps then take longer.
+        memory_format: `channels_last` lays the network's images out pixel by pixel, which is
+            faster for convolutions in half precision on a GPU.
     """
 
     root: str = "runs"
@@ -71,7 +91,12 @@ class RunSettings:
     init_head: Literal["keep", "replace"] = "keep"
     test_after_fit: bool = True
     export_after_fit: bool = False
+    preflight: bool = True
     num_threads: int | None = None
+    precision: Precision = "auto"
+    mode: Mode = "fast"
+    compile: str | None = None
+    memory_format: MemoryFormat = "contiguous"
 
 
 def run(arguments: Arguments) -> "CommandLine":
@@ -128,7 +153,7 @@ class CommandLine(LightningCLI):
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:
-        ours = {verb: {"model", "datamodule"} for verb in ("check", "tune")}
+        ours = {"check": {"model", "datamodule", "folder"}, "tune": {"model", "datamodule"}}
         return {**LightningCLI.subcommands(), **ours}
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
@@ -140,6 +165,9 @@ class CommandLine(LightningCLI):
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_lightning_class_args(Checkpoint, "checkpoint")
         parser.add_lightning_class_args(Freezing, "freezing")
+        parser.add_lightning_class_args(NonFinite, "non_finite")  # before gradients are clipped
+        parser.add_lightning_class_args(Clipping, "clipping")
+        parser.add_lightning_class_args(Averaging, "ema")
         parser.add_lightning_class_args(DataWait, "data_wait")
         parser.add_lightning_class_args(Progress, "progress")
         parser.add_lightning_class_args(Predictions, "predictions")
@@ -166,7 +194,8 @@ class CommandLine(LightningCLI):
             return getattr(data, name, None)
         raise UserError(
             f"{task} asks for {name} ({MEANINGS[name]}), which {type(data).__name__} does not "
-            "have. Choose a task for what this data predicts (--model), or other data (--data)."
+            f"have. {_other_targets(name, data)}Choose a task for what this data predicts "
+            "(--model), or other data (--data)."
         )
 
     def _size(self, name: str, data: DataModule) -> int | None:
@@ -188,6 +217,9 @@ class CommandLine(LightningCLI):
     def _set_seed(self) -> None:
         if self._get(self.config, "seed_everything") is True:
             self.config[self.verb]["seed_everything"] = int.from_bytes(os.urandom(4), "big")
+        seed = self._get(self.config, "seed_everything")
+        if type(seed) is int and not 0 <= seed < 2**32:
+            raise UserError(f"seed_everything is {seed}; a seed is from 0 to {2**32 - 1}.")
         super()._set_seed()
 
     @property
@@ -209,7 +241,7 @@ class CommandLine(LightningCLI):
         self.settings = settings
         if settings.num_threads is not None:
             torch.set_num_threads(settings.num_threads)
-        self.start.refuse_finished(trainer.max_epochs)
+        self.start.refuse_finished(trainer.max_epochs, trainer.max_steps)
         if trainer.fast_dev_run or self.verb in ("check", "tune"):
             self.run = runs.Run(Path(tempfile.mkdtemp(prefix="fast_dev_run_")))
             return
@@ -255,6 +287,7 @@ class CommandLine(LightningCLI):
         plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
         kwargs["plugins"] = [*plugins, AtomicCheckpointIO()]
+        kwargs |= self._hardware(trainer, plugins)
         kwargs["default_root_dir"] = str(self.run.path)
         if trainer.get("logger") in (None, True):
             kwargs["logger"] = TensorBoardLogger(
@@ -263,8 +296,25 @@ class CommandLine(LightningCLI):
         record = Record(self.plain_config, "config.yaml" if self.verb == "fit" else None)
         callbacks = trainer.get("callbacks") or []
         callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
-        kwargs["callbacks"] = [*callbacks, record, History(), Pictures()]
+        ours = [record, HalfPrecision(), History(), Hints(), Pictures(), Samples()]
+        kwargs["callbacks"] = [*callbacks, *ours]
+        if self.verb == "fit" and runs.TRIAL in os.environ:
+            kwargs["callbacks"].append(Pruning())
+        elif self.verb == "fit" and self.settings.preflight:
+            kwargs["callbacks"].append(Preflight(CHECKS))
         return super().instantiate_trainer(**kwargs)
+
+    def _hardware(self, trainer: Namespace, plugins: list[Any]) -> dict[str, Any]:
+        """The trainer's settings that depend on the machine; what is given explicitly wins."""
+        settings: dict[str, Any] = {}
+        self.why_precision = ""
+        if not any(isinstance(plugin, PrecisionPlugin) for plugin in plugins):
+            settings["precision"], self.why_precision = hardware.precision(
+                self.settings.precision, trainer.get("precision"), str(trainer.get("accelerator"))
+            )
+        hardware.set_matmul_precision(self.settings.mode)
+        flags = hardware.flags(self.settings.mode)
+        return settings | {k: v for k, v in flags.items() if trainer.get(k) is None}
 
     def before_fit(self) -> None:
         if self.settings.init_from and not self.start.resumes:
@@ -279,7 +329,7 @@ class CommandLine(LightningCLI):
             f"{self.run.experiment}: {type(self.model).__name__}, "
             f"{type(self.model.network).__name__} with {parameters:,} parameters, "
             f"{type(self.datamodule).__name__}; "
-            f"{self.trainer.accelerator.name()}, {self.trainer.precision}, "
+            f"{self.trainer.accelerator.name()}, {self._precision()}, "
             f"seed {self._get(self.config, 'seed_everything')}"
         )
         say(f"run {self.run.shown()}")
@@ -288,6 +338,23 @@ class CommandLine(LightningCLI):
             for key in sorted({*before, *now}):
                 if before.get(key) != now.get(key) and not key.startswith("run."):
                     say(f"changed since the run began: {key} {before.get(key)} → {now.get(key)}")
+
+        hardware.lay_out(self.model.network, self.settings.memory_format)
+        if self.settings.compile:
+            self.model.network.compile(backend=self.settings.compile)  # in place: no key changes
+
+    def _used_hardware(self) -> dict[str, str]:
+        accelerator = self.trainer.accelerator.name()
+        return {"accelerator": accelerator, "precision": str(self.trainer.precision)}
+
+    def _rate_to_go_on_with(self) -> str:
+        """What to type so that added epochs do not go on at the nothing that the rate ended at."""
+        ended_at = getattr(self.model.schedule, "final_fraction", 1.0)
+        falls_by_itself = not isinstance(self.model.schedule, Plateau)
+        return " --model.schedule.final_fraction 0.1" * (falls_by_itself and ended_at < 0.01)
+
+    def _precision(self) -> str:
+        return str(self.trainer.precision) + (f" ({w})" if (w := self.why_precision) else "")
 
     def after_fit(self) -> None:
         seconds = time.monotonic() - self.began
@@ -305,6 +372,7 @@ class CommandLine(LightningCLI):
             f"best_{checkpoint.monitor}": checkpoint.best_value,
         }
         self._add_metrics("fit", fitted)
+        self._add_metrics("hardware", self._used_hardware())
         if best and self.settings.test_after_fit:
             self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best, verbose=False)
             results = self._results()
@@ -314,19 +382,21 @@ class CommandLine(LightningCLI):
         self._summarize(fitted, results)
 
     def check(self, **kwargs: Any) -> None:
-        found = self.trainer.check(**kwargs)
-        every = [finding for findings in found.values() for finding in findings]
         folder = runs.rooted(self.settings.root) / (self.start.experiment or "default")
-        table = folder / "check.csv"
-        write(every, table)
-        for name, findings in found.items():
-            print(f"{name}: {summary(findings)}\n{report(findings)}")
-        print(f"in full: {table}")
-        if any(finding.severity == "error" for finding in every):
+        report = self.trainer.check(**kwargs, folder=str(folder))
+        report.write(folder)
+        print(report.text())
+        print(f"in full: {folder}/check.csv, check.json; pictures and layers: {folder}/check")
+        if report.has_failed:
             raise ChecksFailed
 
     def tune(self, **kwargs: Any) -> None:
         tried = self.trainer.tune(**kwargs)
+        if isinstance(tried, Report):
+            folder = runs.rooted(self.settings.root) / (self.start.experiment or "default")
+            tried.draw(folder)
+            print(f"{tried.text()}\nthe curve: {folder}/check/learning_rate.png")
+            return
         print(tune.table(tried))
         print(f"best: {tune.fastest(tried).options()}")
 
@@ -360,7 +430,7 @@ class CommandLine(LightningCLI):
     def _summarize(self, fitted: dict[str, Any], results: dict[str, float]) -> None:
         path, this_python = self.run.shown(), python()
         say("")
-        best = "none, the monitored metric was never finite"
+        best = "none, the monitored metric was never measured or never finite"
         if fitted["best_epoch"] is not None:
             best = f"epoch {fitted['best_epoch'] + 1}"
         say(f"trained {fitted['epochs']} epochs in {fitted['seconds']:.0f} s; best: {best}")
@@ -373,7 +443,7 @@ class CommandLine(LightningCLI):
             "look": f"{this_python} -m tensorboard.main --logdir {path}",
             "export": f"{this_python} -m project export --ckpt_path {path}",
             "train on": f"{this_python} -m project fit --resume {path} "
-            f"--trainer.max_epochs {2 * max(1, fitted['epochs'])}",
+            f"--trainer.max_epochs {2 * max(1, fitted['epochs'])}{self._rate_to_go_on_with()}",
         }.items():
             say(f"  {what:10}  {command}")
 
@@ -385,6 +455,14 @@ def _without_weights(config: Namespace) -> Namespace:
         if ".network." in key and key.endswith(".init_args.weights"):
             config[key] = None
     return config
+
+
+def _other_targets(name: str, data: DataModule) -> str:
+    """How to have this data predict what the task asks for, if its targets can be taken so."""
+    kind = {"class_names": "classes", "target_names": "numbers"}.get(name)
+    if kind is None or "target_kind" not in inspect.signature(type(data)).parameters:
+        return ""
+    return f"If the targets are {kind}: --data.target_kind {kind}. "
 
 
 def _requires(class_path: str, name: str) -> bool:

@@ -119,6 +119,8 @@ class _Check:
             if not owner.takes_all and name != "help":
                 raise UserError(self._unknown(owner, path, name, entry))
             return
+        if path in ("model", "model.network") and name in options.supplied():
+            _refuse_what_the_data_say(dotted, entry)
         group = options.group(parameter)
         if group is not None:
             self._below(group, dotted, deeper, entry)
@@ -272,6 +274,11 @@ def _is_surely_wrong(name: str, parameter: Parameter, allowed: list[str]) -> boo
     near = difflib.get_close_matches(name.lower(), [each.lower() for each in allowed], 1, 0.75)
     torch = source_of("torch.nn.modules")
     return bool(near) and torch is not None and name not in torch.exported
+
+
+def _refuse_what_the_data_say(path: str, entry: Entry) -> None:
+    if entry.value is not None and not config_files.is_null(entry.value):
+        raise UserError(f"{entry.shown(path)} is known from the data, which say it: leave it out.")
 
 
 def _refuse_beside_class_path(path: str, items: dict[str, Entry]) -> None:

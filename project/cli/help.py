@@ -4,12 +4,20 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterable
+from importlib import import_module
 
 from project.cli import LIGHTNING_VERBS, OTHER_VERBS, catalog, options
 from project.cli.catalog import Class, Parameter
 from project.runs import project_root
 
 WIDTH = 100
+_PARSERS = {
+    "export": "project.export.command",
+    "predict BUNDLE": "project.serving.predict",
+    "repeat": "project.studies.repeat",
+    "search": "project.studies.search",
+    "serve": "project.serving.command",
+}
 MOST_USED = (
     "max_epochs", "max_steps", "max_time", "accelerator", "devices", "strategy", "precision",
     "accumulate_grad_batches", "gradient_clip_val", "check_val_every_n_epoch", "val_check_interval",
@@ -23,7 +31,16 @@ ONLY_WHEN_TRAINING = {
     "detect_anomaly",
 }  # fmt: skip
 GROUPS = {
-    "fit": ("checkpoint", "data_wait", "progress", "run"),
+    "fit": (
+        "checkpoint",
+        "freezing",
+        "non_finite",
+        "clipping",
+        "ema",
+        "data_wait",
+        "progress",
+        "run",
+    ),
     "predict": ("predictions", "progress", "run"),
 }
 WHICH_CHECKPOINT = {
@@ -76,10 +93,12 @@ def of_verb(verb: str) -> str:
     """The options of a verb; the answer to `python -m project fit --help`."""
     if verb == "runs":
         return _page_of_runs()
-    if verb == "export":
-        from project.export import command
-
-        return command.parser().format_help().rstrip()
+    # starter: template
+    if verb in ("new", "rename"):
+        return import_module("project.starter.command").parser(verb).format_help().rstrip()
+    # /starter
+    if verb in _PARSERS:
+        return import_module(_PARSERS[verb]).parser().format_help().rstrip()
     tree = options.of_verb(verb)
     groups = {name: options.group(tree.parameters[name]) for name in _groups(verb)}
     return "\n\n".join(
@@ -123,7 +142,8 @@ def _own(verb: str, tree: Class) -> list[Row]:
         *([("--ckpt_path PATH|best|last", WHICH_CHECKPOINT[verb == "fit"])]
           if verb not in ("check", "tune") else []),
         *([(f"--{_left(each, '')[1:]}", each.meaning)
-           for name, each in options.own_options(verb).items() if name in ("seconds", "write")]),
+           for name, each in options.own_options(verb).items()
+           if name in ("seconds", "write", "lr")]),
         (f"--seed_everything {seed.example}", seed.meaning),
         ("--print_config", "Show the whole config, with every default, and stop."),
     ]  # fmt: skip

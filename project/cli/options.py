@@ -12,7 +12,8 @@ from project.cli.catalog import Class, Parameter
 from project.cli.sources import source_of
 
 NETWORKS, OPTIMIZERS = "project.models", "torch.optim"
-GIVEN_BY_US = {"model", "train_dataloaders", "val_dataloaders", "dataloaders", "datamodule"}
+LOADERS = {"train_dataloaders", "val_dataloaders", "dataloaders"}
+GIVEN_BY_US = {"model", "datamodule", "folder", *LOADERS}
 SEED = "Seed of all randomness: the same seed and config give the same run; true draws one."
 
 

@@ -29,9 +29,7 @@ class Start:
         if runs.is_first_process():
             os.environ.pop(runs.VARIABLE, None)  # of an earlier command in this process
         self.made: runs.Run | None = None  # a directory that the command has made
-        self.files: dict[str, Any] = {}  # what the config files say, merged
-        for path in arguments.configs:
-            self.files = runs.merged(self.files, yaml.safe_load(path.read_text("utf-8")) or {})
+        self.files = arguments.files
         self._locate()
         self.config: dict[str, Any] = {}
         if self.run is not None:  # what a user's own run recorded is the user's own
@@ -48,11 +46,7 @@ class Start:
     @property
     def experiment(self) -> str | None:
         """What the command calls the experiment, if it does."""
-        typed = self.arguments.option("--run.experiment")
-        if typed or not self.arguments.configs:
-            return typed
-        named = (self.files.get("run") or {}).get("experiment")
-        return named or self.arguments.configs[0].stem
+        return self.arguments.experiment
 
     @property
     def writes_to(self) -> runs.Run | None:
@@ -147,23 +141,38 @@ class Start:
                 return file
         raise UserError(f"There is no checkpoint {given!r}; tried {', '.join(map(str, tried))}.")
 
-    def refuse_finished(self, max_epochs: int | None) -> None:
+    def refuse_finished(self, max_epochs: int | None, max_steps: int = -1) -> None:
         """Refuse to resume a run that has nothing left to do.
 
         Raises:
-            UserError: The run has trained so many epochs already; `NothingToDo` where the command
-                was to resume it or not, as the case may be.
+            UserError: The run has trained so many epochs or steps already; `NothingToDo` where the
+                command was to resume it or not, as the case may be.
         """
         if not (self.resumes and self.run and self.checkpoint):
             return
-        progress = read_checkpoint(self.checkpoint)["loops"]["fit_loop"]["epoch_progress"]
-        done = progress["current"]["processed"]
-        if max_epochs is not None and 0 <= max_epochs <= done:
-            refuse = NothingToDo if self.resumes_by_itself else UserError
-            raise refuse(
-                f"The run {self.run.shown()} is finished: epoch {done} of {max_epochs}. Raise "
-                "--trainer.max_epochs to train on."
-            )
+        checkpoint = read_checkpoint(self.checkpoint)
+        epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
+        refuse = NothingToDo if self.resumes_by_itself else UserError
+        for what, done, end in (
+            ("epoch", epochs, max_epochs),
+            ("step", checkpoint["global_step"], max_steps),
+        ):
+            if end is not None and 0 <= end <= done:
+                raise refuse(
+                    f"The run {self.run.shown()} is finished: {what} {done} of {end}. Raise "
+                    f"--trainer.max_{what}s to train on."
+                )
+
+    def _other(self, part: str) -> str | None:
+        """The class that the command says for a part of the config, if it is not the checkpoint's.
+
+        The settings of one class mean nothing to another.
+        """
+        typed = self.arguments.option(f"--{part}") or self.arguments.option(f"--{part}.class_path")
+        said, known = typed or _class_of(self.files.get(part)), _class_of(self.config.get(part))
+        if not said or not known or said.rpartition(".")[2] == known.rpartition(".")[2]:
+            return None
+        return said
 
     def parsed_arguments(self, scratch: Path) -> list[str]:
         """The arguments in the order in which they win: what is typed beats everything.
@@ -178,11 +187,16 @@ class Start:
         before, files, after = {}, self.files, {}
         if self.resumes and self.run:
             before = {key: value for key, value in self.config.items() if key != "run"}
+            for part in filter(self._other, ("model", "data")):
+                raise UserError(
+                    f"The run {self.run.shown()} was trained with {_class_of(self.config[part])}; "
+                    f"{self._other(part)} is said now. Resume it without that, or start a new run."
+                )
             begun = self.config.get("run") or {}  # all else of it is about the directory
             before["run"] = {k: v for k, v in begun.items() if k.startswith("init_")}
             files = runs.changes(self.run.environment.get("config_files"), files)
         elif self.config:
-            before = {"data": self.config["data"]}
+            before = {} if self._other("data") else {"data": self.config["data"]}
             network = {"model": self.config["model"]}
             before, after = (before | network, {}) if self._trains else (before, network)
         words = [self.arguments.verb]
@@ -201,6 +215,11 @@ class Start:
         if self.checkpoint is not None:
             options = [*_without(options, "--ckpt_path"), "--ckpt_path", str(self.checkpoint)]
         return [*words, *options]
+
+
+def _class_of(part: Any) -> str | None:
+    """The class that a part of a config says, by its class path or alone."""
+    return part.get("class_path") if isinstance(part, dict) else part
 
 
 def _without_recorded(options: list[str], callbacks: list[str]) -> list[str]:
