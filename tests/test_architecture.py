@@ -11,6 +11,7 @@ LEVELS = {
     # what each part may import from this package; lower ones never look up
     "errors": set(),
     "findings": {"errors"},
+    "parsing": {"errors"},
     "runs": {"errors"},
     "randomness": set(),
     "state_dicts": {"errors", "runs"},
@@ -33,8 +34,8 @@ LEVELS = {
         "data",
         "checkpoints",
     },
-    "export": {"errors", "batches", "runs", "tasks", "models", "data", "checkpoints"},
-    "serving": {"errors", "runs", "export", "data"},
+    "export": {"errors", "batches", "runs", "tasks", "models", "data", "checkpoints", "parsing"},
+    "serving": {"errors", "runs", "export", "data", "parsing"},
     "doctor": {"errors"},
     "checks": {"errors", "findings", "batches", "randomness", "doctor", "tasks", "data"},
     "tune": {"errors", "data"},

@@ -5,16 +5,13 @@ digits of which one is right, and the numbers are vague. Together they leave lit
 """
 
 import csv
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from project.runs import project_root
+from project.data.example import written_once
 
 NUM_ROWS = 1200
 SCALE = 2
@@ -34,22 +31,7 @@ def example_folder() -> Path:
 
     Source: of the pictures, see `project.data.digits`; the rest is drawn by a fixed seed.
     """
-    folder = project_root() / "data" / "example_mixed"
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
-    try:
-        _write(temporary)
-        temporary.chmod(0o755)
-        try:
-            os.rename(temporary, folder)  # noqa: PTH104 - whole or not at all
-        except OSError:  # another process was faster and has written the same
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return folder
+    return written_once("example_mixed", _write)
 
 
 def _write(folder: Path) -> None:

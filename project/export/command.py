@@ -3,15 +3,15 @@
 Nothing here imports torch before the options are known to be right.
 """
 
-import argparse
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from project import runs
 from project.errors import UserError, suggestion
 from project.export import FORMATS, REDUCED
+from project.parsing import Parser
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,9 @@ class Options:
     formats: list[str]
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}. See python -m project export --help.")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Of the options; `format_help` is the text of `--help`."""
-    result = _Parser(
+    result = Parser(
         "python -m project export",
         description="Write a trained model as files that run without this project.",
         epilog="formats: "

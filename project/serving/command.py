@@ -1,21 +1,15 @@
 """`python -m project serve`: what is typed."""
 
-import argparse
 from pathlib import Path
-from typing import NoReturn
 
 from project import runs
 from project.errors import UserError
+from project.parsing import Parser
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}. See python -m project serve --help.")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Of the options; `format_help` is the text of `--help`."""
-    result = _Parser(
+    result = Parser(
         "python -m project serve",
         description="Serve an exported model: a page to try it, and JSON at /predict.",
         add_help=False,

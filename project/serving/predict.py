@@ -5,11 +5,12 @@ import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from project.errors import UserError
+from project.parsing import Parser
 from project.serving.command import bundle_folder
 
 Sample = tuple[str, dict[str, Any]]
@@ -17,15 +18,11 @@ _BOX = ("label", "score", "x1", "y1", "x2", "y2")
 _TABLES = (".csv", ".tsv", ".txt", ".jsonl", ".xlsx")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}. See python -m project predict BUNDLE --help.")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Of the options; `format_help` is the text of `--help`."""
-    result = _Parser(
-        "python -m project predict",
+    result = Parser(
+        "python -m project predict BUNDLE",
+        usage="python -m project predict BUNDLE INPUT ... [--output FILE] [--text_column NAME] ...",
         description="Write a table of what an exported model says of files, texts or rows.",
         add_help=False,
         allow_abbrev=False,

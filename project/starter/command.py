@@ -3,9 +3,9 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from project.errors import UserError
+from project.parsing import Parser
 from project.runs import project_root
 from project.starter import merging
 from project.starter.answers import Answers, check_licence, check_name, check_problems, parsed
@@ -14,12 +14,7 @@ from project.starter.making import check_target, make, rename_in_place
 from project.starter.rendering import render
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{self.prog.split()[-1]}: {message}. See --help.")
-
-
-def parser(verb: str) -> argparse.ArgumentParser:
+def parser(verb: str) -> Parser:
     """The options of a verb."""
     about = {
         "new": "Make a project of your own from this repository, with the problems you choose.",
@@ -27,7 +22,7 @@ def parser(verb: str) -> argparse.ArgumentParser:
         "update": "Merge this version of the template into a project (`make update` there).",
         "render": "Write a project's files, as an update needs them.",
     }
-    options = _Parser(prog=f"python -m project {verb}", description=about[verb])
+    options = Parser(prog=f"python -m project {verb}", description=about[verb])
     if verb in ("update", "render"):
         options.add_argument("folder", type=Path, help="the project")
         needed = "--address" if verb == "update" else "--answers"

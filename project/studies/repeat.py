@@ -10,7 +10,8 @@ from typing import Any
 from project.compare.layout import aligned, number
 from project.compare.summary import Summary
 from project.errors import ChecksFailed, UserError
-from project.studies.trainings import Parser, Trainings, refuse_other
+from project.parsing import Parser
+from project.studies.trainings import Trainings, refuse_other
 
 VARIED = ("--seed_everything", "--data.splits.fold", "--data.splits.num_folds")
 """What differs between the repetitions."""

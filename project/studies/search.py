@@ -14,9 +14,10 @@ from project.cli.config_errors import checked
 from project.compare import layout
 from project.compare.summary import Summary, lower_is_better
 from project.errors import ChecksFailed, UserError
+from project.parsing import Parser
 from project.studies import space as spaces
 from project.studies.space import Setting, Space
-from project.studies.trainings import Parser, Trainings, refuse_other
+from project.studies.trainings import Trainings, refuse_other
 
 SHOWN = 10
 """Trials listed at the end."""

@@ -1,6 +1,5 @@
 """The training runs of a study: where they lie, and how one is carried out."""
 
-import argparse
 import hashlib
 import json
 import signal
@@ -8,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from project import runs
 from project.cli.arguments import Arguments
@@ -17,13 +16,6 @@ from project.errors import Interrupted, UserError
 
 FORWARDED = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, n)]
 OURS = ("--resume", "--run.name", "--ckpt_path")
-
-
-class Parser(argparse.ArgumentParser):
-    """One whose mistakes are the user's to mend, said like all others."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}. See {self.prog} --help.")
 
 
 class Trainings:
