@@ -261,7 +261,7 @@ def test_nothing_trained_is_an_error(command: Command, capsys: pytest.CaptureFix
         ("--trainer.accumulate_grad_batches 0", "trainer.accumulate_grad_batches is 0"),
         ("--trainer.check_val_every_n_epoch 0", "trainer.check_val_every_n_epoch is 0"),
         ("--trainer.val_check_interval 0", "trainer.val_check_interval is 0"),
-        ("--trainer.gradient_clip_val -1", "trainer.gradient_clip_val is -1;"),
+        ("--trainer.gradient_clip_val -1", "trainer.gradient_clip_val is -1"),
         ("--trainer.log_every_n_steps 0", "trainer.log_every_n_steps is 0"),
         ("--seed_everything -1", "seed_everything is -1; a seed is from 0"),
         ("--model.optimizer.lr -1", "model.optimizer can't be made: Invalid learning rate: -1"),
